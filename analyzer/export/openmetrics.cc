@@ -14,7 +14,7 @@
 namespace gpumem {
 namespace {
 
-using Labels = MetricText::Labels;
+using GaugeLabels = MetricText::Labels;
 
 // What is said of each device.
 struct DeviceMetric {
@@ -46,8 +46,8 @@ constexpr DeviceMetric kOfDevices[] = {
      [](const DeviceAnalysis& device) { return uint64_t{device.bound == PeakBound::kExact}; }},
 };
 
-Labels CommonLabels(const ProcessInfo& process) {
-  Labels labels = {{"program", process.program}};
+GaugeLabels CommonLabels(const ProcessInfo& process) {
+  GaugeLabels labels = {{"program", process.program}};
   if (process.rank >= 0) labels.emplace_back("rank", absl::StrCat(process.rank));
   return labels;
 }
@@ -82,7 +82,7 @@ void WriteAbout(const LoadedTrace& loaded, MetricText* metrics) {
   metrics->Single("gpumemshim_host_pinned_peak_bytes", "Highest sum of pinned host memory.", analysis.host_pinned_peak);
 }
 
-Labels OfDevice(int device) { return {{"device", absl::StrCat(device)}}; }
+GaugeLabels OfDevice(int device) { return {{"device", absl::StrCat(device)}}; }
 
 void WriteDevices(const Analysis& analysis, MetricText* metrics) {
   if (analysis.devices.empty()) return;

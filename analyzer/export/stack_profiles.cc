@@ -54,9 +54,9 @@ class ProtoText {
   std::string text_;
 };
 
-class StringTable {
+class ProfileStrings {
  public:
-  StringTable() { Of(""); }
+  ProfileStrings() { Of(""); }
   uint64_t Of(const std::string& text) {
     const auto [it, is_new] = numbers_.try_emplace(text, texts_.size());
     if (is_new) texts_.push_back(text);
@@ -69,7 +69,7 @@ class StringTable {
   std::vector<std::string> texts_;
 };
 
-void AddValueType(uint32_t field, const char* type, const char* unit, StringTable* strings, ProtoText* profile) {
+void AddValueType(uint32_t field, const char* type, const char* unit, ProfileStrings* strings, ProtoText* profile) {
   ProtoText value;
   value.Number(1, strings->Of(type));
   value.Number(2, strings->Of(unit));
@@ -77,7 +77,7 @@ void AddValueType(uint32_t field, const char* type, const char* unit, StringTabl
 }
 
 // Each frame is a function, and a location of the same number.
-void AddFrame(uint64_t id, const ViewFrame& frame, StringTable* strings, ProtoText* profile) {
+void AddFrame(uint64_t id, const ViewFrame& frame, ProfileStrings* strings, ProtoText* profile) {
   ProtoText function, line, location;
   const std::string name = EscapeControls(frame.function.empty() ? frame.label : frame.function);
   function.Number(1, id);
@@ -155,7 +155,7 @@ void WriteSpeedscope(LoadedView* view, const TextSink& sink) {
 
 void WritePprof(LoadedView* view, const TextSink& sink) {
   ProtoText profile;
-  StringTable strings;
+  ProfileStrings strings;
   FrameNumbers numbers;
   AddValueType(1, "inuse_objects", "count", &strings, &profile);
   AddValueType(1, "inuse_space", "bytes", &strings, &profile);

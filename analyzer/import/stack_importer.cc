@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kDeepest = 1024;  // as the reader shows
 constexpr int64_t kLastLine = 1 << 30;
-constexpr size_t kLongestName = 1024;  // so that the frames of one stack fit into what readers take at once
+constexpr size_t kLongestFrameName = 1024;  // so that the frames of one stack fit into what readers take at once
 
 }  // namespace
 
@@ -40,7 +40,7 @@ uint32_t StackImporter::Frame(PickleValue frame) {
   if (!is_new) return known->second;
   const auto text = [&](const std::optional<PickleValue>& key) {
     const PickleValue* const value = tree_->Find(frame, key);
-    return value == nullptr ? absl::string_view() : tree_->Text(*value).substr(0, kLongestName);
+    return value == nullptr ? absl::string_view() : tree_->Text(*value).substr(0, kLongestFrameName);
   };
   const absl::string_view file = text(filename_), name = text(name_);
   if (file.empty() && name.empty()) return 0;

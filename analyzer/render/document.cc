@@ -3,6 +3,8 @@
 
 #include "render/document.h"
 
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 
@@ -123,6 +125,11 @@ void Document::Documents(absl::string_view key, absl::string_view meaning, std::
   item.key = std::string(key);
   item.meaning = std::string(meaning);
   for (Document& document : documents) item.documents.push_back(std::make_shared<const Document>(std::move(document)));
+}
+
+void Document::Append(Document other) {
+  items_.insert(items_.end(), std::make_move_iterator(other.items_.begin()),
+                std::make_move_iterator(other.items_.end()));
 }
 
 void Document::Old(std::function<void(JsonWriter*)> json, std::function<void(Page*)> text) {

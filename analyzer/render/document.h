@@ -166,6 +166,8 @@ class Document {
   // A list of objects under `key`; people read them one after the other.
   void Documents(absl::string_view key, absl::string_view meaning, std::vector<Document> documents);
 
+  void Append(Document other);
+
   void Old(std::function<void(JsonWriter*)> json, std::function<void(Page*)> text);
 
  private:

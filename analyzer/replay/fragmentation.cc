@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMaxPins = 20;
 
 // What goes back to CUDA in one piece: an allocation, or one mapping.
-struct Unit {
+struct GranuleUnit {
   uint64_t start = 0, end = 0;
   uint32_t reservation = UINT32_MAX;  // place; UINT32_MAX = an allocation
 };
@@ -60,7 +60,7 @@ class Layout {
   template <typename Visit>
   void ForEachUnit(const Segment& segment, Visit visit) const;
 
-  std::vector<Unit> units_;
+  std::vector<GranuleUnit> units_;
   std::vector<Range> blocks_;
   std::vector<Segment> segments_;
 };
@@ -76,7 +76,7 @@ void Layout::CollectUnits(const LiveState& state, uint32_t slot) {
     if (!cuda.reservations()[mapping.reservation].torch || cuda.physicals()[mapping.physical].slot != slot) continue;
     units_.push_back({address, std::max(address, address + mapping.size), mapping.reservation});
   }
-  std::sort(units_.begin(), units_.end(), [](const Unit& a, const Unit& b) { return a.start < b.start; });
+  std::sort(units_.begin(), units_.end(), [](const GranuleUnit& a, const GranuleUnit& b) { return a.start < b.start; });
   for (size_t i = 1; i < units_.size(); ++i) units_[i - 1].end = std::min(units_[i - 1].end, units_[i].start);
 }
 
@@ -93,7 +93,7 @@ void Layout::CollectBlocks(const LiveState& state, uint32_t slot) {
 void Layout::JoinSegments() {
   size_t block = 0;
   for (size_t i = 0; i < units_.size(); ++i) {
-    const Unit& unit = units_[i];
+    const GranuleUnit& unit = units_[i];
     const bool joins = i > 0 && unit.reservation != UINT32_MAX && unit.reservation == units_[i - 1].reservation &&
                        units_[i - 1].end == unit.start;
     if (!joins) {
@@ -141,7 +141,7 @@ void Layout::AddGaps(const Segment& segment, FragmentationPoint* point) const {
     point->largest_free_range = std::max(point->largest_free_range, until - from);
     ++point->free_ranges;
   });
-  ForEachUnit(segment, [&](const Unit& unit, size_t first, size_t last) {
+  ForEachUnit(segment, [&](const GranuleUnit& unit, size_t first, size_t last) {
     if (first == last) point->empty_cache += unit.end - unit.start;
   });
 }
@@ -198,7 +198,7 @@ class PinGrouper {
   explicit PinGrouper(const std::vector<Range>& blocks) : blocks_(blocks) {}
 
   // Blocks [first, last) lie in the unit, or reach into it.
-  void Add(const Unit& unit, size_t first, size_t last) {
+  void Add(const GranuleUnit& unit, size_t first, size_t last) {
     uint64_t used = 0;
     std::vector<uint64_t> stacks;
     for (size_t i = first; i < last; ++i) {
@@ -246,7 +246,7 @@ class PinGrouper {
 std::vector<PinGroup> Layout::Groups() const {
   PinGrouper grouper(blocks_);
   for (const Segment& segment : segments_) {
-    ForEachUnit(segment, [&](const Unit& unit, size_t first, size_t last) {
+    ForEachUnit(segment, [&](const GranuleUnit& unit, size_t first, size_t last) {
       if (first < last) grouper.Add(unit, first, last);
     });
   }
@@ -255,7 +255,7 @@ std::vector<PinGroup> Layout::Groups() const {
 
 uint64_t Layout::LargestInHoles(const LiveState& state, uint64_t pages) const {
   const auto is_large = [&](const Segment& segment) {
-    const Unit& unit = units_[segment.first_unit];
+    const GranuleUnit& unit = units_[segment.first_unit];
     return segment.expandable && unit.end - unit.start > kSmallPage;
   };
   const auto is_same = [&](const Segment& a, const Segment& b) {

@@ -13,7 +13,7 @@
 namespace simcuda {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kBytesOfMiB = uint64_t{1} << 20;
 constexpr int kMaxDevices = 64;
 
 std::atomic<const Environment*> g_environment;
@@ -71,8 +71,8 @@ void ReadProcessor(Environment* environment) {
 void ReadContext(Environment* environment) {
   const bool is_set = std::getenv("SIMCUDA_CTX_MB") != nullptr,
              is_module_set = std::getenv("SIMCUDA_MODULE_KB") != nullptr;
-  environment->context_bytes = Number("SIMCUDA_CTX_MB", 512) * kMiB;
-  environment->module_bytes = (Number("SIMCUDA_MODULE_KB", 2048) + 2047) / 2048 * 2 * kMiB;
+  environment->context_bytes = Number("SIMCUDA_CTX_MB", 512) * kBytesOfMiB;
+  environment->module_bytes = (Number("SIMCUDA_MODULE_KB", 2048) + 2047) / 2048 * 2 * kBytesOfMiB;
   environment->context_known = is_set ? Known::kSet : Known::kNothing;
   environment->module_known = is_module_set ? Known::kSet : Known::kNothing;
   if ((is_set && is_module_set) || environment->workspaces == "none") return;
@@ -118,9 +118,9 @@ Environment ReadEnvironment() {
   const int devices = static_cast<int>(std::min<uint64_t>(Number("SIMCUDA_DEVICES", 1), kMaxDevices));
   environment.visible_devices = VisibleDevices(std::getenv("CUDA_VISIBLE_DEVICES"), devices);
   const uint64_t memory_mb = Number("SIMCUDA_MEM_MB", 143156);
-  environment.memory_bytes = std::min(memory_mb, Number("SIMCUDA_CAPACITY_MB", memory_mb)) * kMiB;
-  environment.green_context_bytes = Number("SIMCUDA_GREEN_CTX_MB", 16) * kMiB;
-  environment.others_bytes = Number("SIMCUDA_OTHERS_MB", 0) * kMiB;
+  environment.memory_bytes = std::min(memory_mb, Number("SIMCUDA_CAPACITY_MB", memory_mb)) * kBytesOfMiB;
+  environment.green_context_bytes = Number("SIMCUDA_GREEN_CTX_MB", 16) * kBytesOfMiB;
+  environment.others_bytes = Number("SIMCUDA_OTHERS_MB", 0) * kBytesOfMiB;
   environment.shared_path = Text("SIMCUDA_SHARED", "");
   environment.content_bytes = Number("SIMCUDA_CONTENT_KB", 1024) << 10;
   environment.late_events = Text("SIMCUDA_EVENTS", "") == "late";

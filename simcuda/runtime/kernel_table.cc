@@ -49,12 +49,12 @@ Registry& GetRegistry() {
   return *registry;
 }
 
-struct Range {
+struct CodeRange {
   uintptr_t address, begin, end;
 };
 
 int FindObject(dl_phdr_info* info, size_t, void* data) {
-  auto* const range = static_cast<Range*>(data);
+  auto* const range = static_cast<CodeRange*>(data);
   uintptr_t begin = UINTPTR_MAX, end = 0;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& segment = info->dlpi_phdr[i];
@@ -118,7 +118,7 @@ CodeVersion CodeOf(const Registry& registry, const Kernel& kernel) {
 
 FatBinary* AddFatBinary(const void* image) {
   // Before the lock: whoever loads an object holds the loader's, and comes here from its initialisers.
-  Range range{reinterpret_cast<uintptr_t>(image), 0, 0};
+  CodeRange range{reinterpret_cast<uintptr_t>(image), 0, 0};
   ::dl_iterate_phdr(&FindObject, &range);
   auto* const binary = new FatBinary{.object = range.begin, .architectures = {}};
   Registry& registry = GetRegistry();

@@ -71,11 +71,11 @@ std::map<std::string, Names> DeedsByFunction(const RunFacts& facts, const std::s
   return result;
 }
 
-using Function = std::pair<std::string, std::string>;  // file, function
-using Lines = std::map<uint32_t, Names>;               // what each calls
+using FunctionOfFile = std::pair<std::string, std::string>;  // file, function
+using Lines = std::map<uint32_t, Names>;                     // what each calls
 
-std::map<Function, Lines> LinesByFunction(const RunFacts& facts) {
-  std::map<Function, Lines> result;
+std::map<FunctionOfFile, Lines> LinesByFunction(const RunFacts& facts) {
+  std::map<FunctionOfFile, Lines> result;
   for (const LiveGroup& group : facts.groups) {
     if (group.place.line == 0) continue;
     result[{group.place.file, group.place.function}][group.place.line].insert(
@@ -134,8 +134,8 @@ void RenameFunctions(RunFacts* a, const RunFacts& b, std::vector<Renamed>* renam
 }
 
 void MoveLines(RunFacts* a, const RunFacts& b, std::vector<Renamed>* renamed) {
-  const std::map<Function, Lines> of_a = LinesByFunction(*a), of_b = LinesByFunction(b);
-  std::map<Function, std::map<uint32_t, uint32_t>> moves;
+  const std::map<FunctionOfFile, Lines> of_a = LinesByFunction(*a), of_b = LinesByFunction(b);
+  std::map<FunctionOfFile, std::map<uint32_t, uint32_t>> moves;
   for (const auto& [function, lines] : of_a) {
     const auto found = of_b.find(function);
     if (found == of_b.end()) continue;

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/format.h"
-#include "base/json_writer.h"
 #include "ledger/stacks/names.h"
 
 namespace gpumem {
@@ -29,6 +28,65 @@ std::string EndedText(const RunFacts& run) {
   if (run.is_damaged) absl::StrAppend(&text, ", damaged");
   if (run.lost_events > 0) absl::StrAppend(&text, ", lost ", FormatCountOf(run.lost_events, "event", "events"));
   return text;
+}
+
+using RunColumn = AnswerColumn<RunFacts>;
+
+// A peak; the smallest of all has a star.
+RunColumn PeakColumn(const char* key, const char* title, const std::vector<RunFacts>& runs, uint64_t RunFacts::*value) {
+  const int found = BestRun(runs, value);
+  const RunFacts* const best = found < 0 ? nullptr : &runs[static_cast<size_t>(found)];
+  return {key,
+          title,
+          Unit::kBytes,
+          "of `device`, the one with the largest peak",
+          [value](const RunFacts& run) { return run.*value; },
+          [=](const RunFacts& run) {
+            return absl::StrCat(BoundSign(run.bound), FormatBytesAligned(run.*value), &run == best ? "*" : " ");
+          }};
+}
+
+Datum CategoriesThere(const RunFacts& run) {
+  std::vector<Member> members;
+  for (size_t i = 0; i < kCategories; ++i) {
+    if (run.categories[i] > 0)
+      members.push_back({std::string(CategoryName(static_cast<Category>(i))), run.categories[i]});
+  }
+  return Datum::Object(std::move(members));
+}
+
+std::string LargestText(const RunFacts& run) {
+  const size_t largest = LargestCategory(run);
+  return absl::StrCat(CategoryTitle(static_cast<Category>(largest)), ", ", FormatBytes(run.categories[largest]));
+}
+
+std::string GrowthText(const RunFacts& run) {
+  if (!run.judged_leaks) return "not judged";
+  return FormatBytes(static_cast<uint64_t>(std::llround(std::max(run.growth_per_step, 0.0))));
+}
+
+std::vector<RunColumn> RunColumns(const std::vector<RunFacts>& runs) {
+  constexpr char kEnd[] = "as in [diff](#diff)";
+  return {
+      {"device", "", Unit::kNumber, "the GPU with the largest peak", [](const RunFacts& run) { return run.device; }},
+      PeakColumn("peak_allocated_bytes", "allocated", runs, &RunFacts::peak_allocated),
+      PeakColumn("peak_reserved_bytes", "reserved", runs, &RunFacts::peak_reserved),
+      PeakColumn("peak_total_bytes", "all CUDA", runs, &RunFacts::peak_total),
+      {"peak_bound", "", Unit::kText, kEnd, [](const RunFacts& run) { return PeakBoundName(run.bound); }},
+      {"context_bytes", "", Unit::kBytes, kEnd, [](const RunFacts& run) { return run.context; }},
+      {"unused_share", "unused", Unit::kShare, "of the reserved peak, what no tensor uses: 0 to 1",
+       [](const RunFacts& run) { return run.unused_at_peak_reserved; }},
+      {"growth_per_step", "growth a step", Unit::kBytes,
+       "bytes that growing lines keep a step; null = too few steps to judge",
+       [](const RunFacts& run) { return Datum::If(run.judged_leaks, run.growth_per_step); }, GrowthText},
+      {"steps", "steps", Unit::kCount, kEnd, [](const RunFacts& run) { return run.steps; }},
+      {"categories", "", Unit::kObject, "bytes at the peak", CategoriesThere},
+      {"", "largest at the peak", Unit::kText, "", nullptr, LargestText},
+      {"ended", "ended", Unit::kText, kEnd, [](const RunFacts& run) { return RunEndingName(run.ending); }, EndedText},
+      {"damaged", "", Unit::kText, kEnd, [](const RunFacts& run) { return run.is_damaged; }},
+      {"lost_events", "", Unit::kCount, kEnd, [](const RunFacts& run) { return run.lost_events; }},
+      {"trace", "run", Unit::kText, "its file", [](const RunFacts& run) { return run.name; }},
+  };
 }
 
 }  // namespace
@@ -54,69 +112,17 @@ int BestRun(const std::vector<RunFacts>& runs, uint64_t RunFacts::*value) {
   return differs ? best : -1;
 }
 
-void AddRunTable(const std::vector<RunFacts>& runs, Page* page) {
-  const int best[] = {BestRun(runs, &RunFacts::peak_allocated), BestRun(runs, &RunFacts::peak_reserved),
-                      BestRun(runs, &RunFacts::peak_total)};
-  std::vector<Page::Row> rows{
-      {"allocated", "reserved", "all CUDA", "unused", "growth a step", "steps", "largest at the peak", "ended", "run"}};
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const RunFacts& run = runs[i];
-    const auto cell = [&](uint64_t bytes, int best_of) {
-      return absl::StrCat(BoundSign(run.bound), FormatBytesAligned(bytes), best_of == static_cast<int>(i) ? "*" : " ");
-    };
-    const size_t largest = LargestCategory(run);
-    rows.push_back(
-        {cell(run.peak_allocated, best[0]), cell(run.peak_reserved, best[1]), cell(run.peak_total, best[2]),
-         FormatPercent(run.unused_at_peak_reserved),
-         run.judged_leaks ? FormatBytes(static_cast<uint64_t>(std::llround(std::max(run.growth_per_step, 0.0))))
-                          : "not judged",
-         FormatCount(run.steps),
-         absl::StrCat(CategoryTitle(static_cast<Category>(largest)), ", ", FormatBytes(run.categories[largest])),
-         EndedText(run), run.name});
+Document CompareAnswer(const std::vector<RunFacts>& runs) {
+  Document answer;
+  answer.Field("schema_version", kJsonSchemaVersion, "");
+  answer.Field("command", "compare", "");
+  answer.Table("runs", "one object a run", RunColumns(runs), runs, {});
+  for (const auto value : {&RunFacts::peak_allocated, &RunFacts::peak_reserved, &RunFacts::peak_total}) {
+    if (BestRun(runs, value) < 0) continue;
+    answer.Line("  * smallest of the runs that completed and lost nothing", Tone::kAside);
+    break;
   }
-  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft,
-               Align::kLeft, Align::kLeft},
-              rows);
-  if (best[0] >= 0 || best[1] >= 0 || best[2] >= 0)
-    page->Line("  * smallest of the runs that completed and lost nothing", Tone::kAside);
-}
-
-std::string RunTableJson(const std::vector<RunFacts>& runs) {
-  std::string out;
-  JsonWriter json(&out);
-  json.BeginObject();
-  json.Field("schema_version", kJsonSchemaVersion);
-  json.Field("command", "compare");
-  json.Key("runs");
-  json.BeginArray();
-  for (const RunFacts& run : runs) {
-    json.BeginObject();
-    json.Field("trace", run.name);
-    json.Field("device", run.device);
-    json.Field("peak_allocated_bytes", run.peak_allocated);
-    json.Field("peak_reserved_bytes", run.peak_reserved);
-    json.Field("peak_total_bytes", run.peak_total);
-    json.Field("peak_bound", PeakBoundName(run.bound));
-    json.Field("context_bytes", run.context);
-    json.Field("unused_share", run.unused_at_peak_reserved);
-    json.Key("growth_per_step");
-    run.judged_leaks ? json.Value(run.growth_per_step) : json.Null();
-    json.Field("steps", run.steps);
-    json.Key("categories");
-    json.BeginObject();
-    for (size_t i = 0; i < kCategories; ++i) {
-      if (run.categories[i] > 0) json.Field(CategoryName(static_cast<Category>(i)), run.categories[i]);
-    }
-    json.EndObject();
-    json.Field("ended", RunEndingName(run.ending));
-    json.Field("damaged", run.is_damaged);
-    json.Field("lost_events", run.lost_events);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  out += '\n';
-  return out;
+  return answer;
 }
 
 }  // namespace gpumem

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Runs side by side: the answer of `gpumemshim compare` as text and as JSON. Pure functions.
+// Runs side by side: the answer of `gpumemshim compare`. Pure functions.
 //
 //   SortRuns("allocated", &runs);
-//   AddRunTable(runs, &page);
+//   console->Print(ToText(CompareAnswer(runs), console->out_style()));
 
 #ifndef GPUMEM_ANALYZER_ANSWERS_COMPARE_RUN_TABLE_H_
 #define GPUMEM_ANALYZER_ANSWERS_COMPARE_RUN_TABLE_H_
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "answers/compare/run_facts.h"
-#include "render/page.h"
+#include "render/document.h"
 
 namespace gpumem {
 
@@ -24,8 +24,8 @@ void SortRuns(const std::string& by, std::vector<RunFacts>* runs);
 // all are equal.
 int BestRun(const std::vector<RunFacts>& runs, uint64_t RunFacts::*value);
 
-void AddRunTable(const std::vector<RunFacts>& runs, Page* page);
-std::string RunTableJson(const std::vector<RunFacts>& runs);
+// `runs` outlive it.
+Document CompareAnswer(const std::vector<RunFacts>& runs);
 
 }  // namespace gpumem
 

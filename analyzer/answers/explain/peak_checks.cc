@@ -24,7 +24,7 @@ namespace {
 constexpr uint64_t kPercentWorth = 5;
 constexpr uint64_t kPercentOfLine = 20;
 constexpr uint64_t kPercentCarried = 1;
-constexpr size_t kLeastSteps = 3;
+constexpr size_t kLeastStepsToJudge = 3;
 constexpr uint64_t kRecursPercent = 98;
 // Bytes of state for each trainable number: two of four bytes in Adam; an optimizer with 8 bit states has two of one.
 constexpr double kFullAdamState = 7.5;
@@ -85,7 +85,7 @@ class Peak {
         next = std::max(next, peak);
       }
     }
-    if (steps < kLeastSteps || measure_ != Measure::kAllocated) {
+    if (steps < kLeastStepsToJudge || measure_ != Measure::kAllocated) {
       check.outcome = CheckOutcome::kUnknown;
       check.evidence = absl::StrCat("too few training steps to compare: ", steps);
       return check;

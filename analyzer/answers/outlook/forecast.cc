@@ -235,14 +235,14 @@ double SettlesAt(const std::vector<double>& levels, size_t begin, double level) 
   return level + grown * std::max(ratio, 0.0) / (1 - std::max(ratio, 0.0));
 }
 
-struct Span {
+struct StepsSpan {
   double earliest = 0, likely = 0, latest = 0;  // steps
 };
 
 // Nine in ten, if the growth goes on as it was.
-Span SpanTo(double limit, const Stretch& stretch) {
+StepsSpan SpanTo(double limit, const Stretch& stretch) {
   const double z = kNineOfTen * kFewBlocks, highest = stretch.level + stretch.above_most;
-  Span span;
+  StepsSpan span;
   span.likely = StepsTo(limit - highest, stretch, 0);
   span.earliest = StepsTo(limit - highest, stretch, z);
   span.latest = StepsTo(limit - stretch.level - stretch.above_usual, stretch, -z);
@@ -303,7 +303,7 @@ Forecast ForecastOf(const std::vector<double>& levels, const ForecastLimit& limi
     return forecast;
   }
   forecast.scatter = found.scatter;
-  const Span low = SpanTo(limit.low, found), high = SpanTo(limit.high, found);
+  const StepsSpan low = SpanTo(limit.low, found), high = SpanTo(limit.high, found);
   forecast.earliest = low.earliest;
   forecast.likely = SpanTo((limit.low + limit.high) / 2, found).likely;
   forecast.latest = high.latest;

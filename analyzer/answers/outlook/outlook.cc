@@ -66,12 +66,6 @@ double RoomAtThisRatio(const StepLevels& levels, size_t since, double most_reser
   return levels.allocated.back() + std::max(0.0, most_reserved - levels.reserved.back()) * allocated / reserved;
 }
 
-absl::string_view PhaseWords(Phase phase) {
-  if (phase == Phase::kSawtooth) return "a sawtooth";
-  if (phase == Phase::kStaircase) return "a staircase";
-  return phase == Phase::kWarmUp ? "few so far" : PhaseName(phase);
-}
-
 std::string CauseOf(const ReportInput& input, int device) {
   if (input.leaks == nullptr) return "";
   const LeakDevice* const found = LeaksOf(*input.leaks, device);
@@ -201,25 +195,6 @@ Outlook OutlookOf(const ReportInput& input) {
                                     " (gpumemshim oom). Seen from there: ", outlook.sentence);
   }
   return outlook;
-}
-
-void AddOutlook(const Outlook& outlook, Page* page) {
-  page->Gap();
-  const std::string of = outlook.device < 0 ? "Forecast" : absl::StrCat("Forecast for ", DeviceLabel(outlook.device));
-  page->Paragraph(absl::StrCat(of, "  "), outlook.sentence, Tone::kHeading);
-  if (outlook.limit.high <= 0 || outlook.steps == 0) return;
-  const Forecast& forecast = outlook.forecast;
-  page->Line(
-      absl::StrCat("  risk    ", RiskLevelName(outlook.risk), "; the peaks of steps are ", PhaseWords(outlook.phase)));
-  page->Line(absl::StrCat("  level   ", FormatBytes(outlook.level), " allocated at the peak of step ",
-                          FormatCount(outlook.last_step)));
-  const auto low = static_cast<uint64_t>(outlook.limit.low), high = static_cast<uint64_t>(outlook.limit.high);
-  page->Line(absl::StrCat("  limit   ", low == high ? "" : absl::StrCat(FormatBytes(low), " to "), FormatBytes(high),
-                          " for PyTorch's blocks; ", FormatBytes(outlook.overhead), " of the GPU is other memory"));
-  if (forecast.per_step <= 0) return;
-  page->Line(absl::StrCat("  growth  ", RateText(forecast.per_step), " a step over the last ",
-                          FormatCount(outlook.steps - forecast.grows_since), " steps; ",
-                          FormatPercent(forecast.confidence), " sure that it grows"));
 }
 
 }  // namespace gpumem

@@ -18,7 +18,7 @@
 #include "answers/outlook/forecast.h"
 #include "answers/outlook/phase.h"
 #include "ledger/load/input.h"
-#include "render/page.h"
+#include "render/document.h"
 
 namespace gpumem {
 
@@ -62,7 +62,8 @@ double StepPace(std::vector<double> took);
 // Of the device whose steps were attributed. `input` needs attribution with steps, and leaks.
 Outlook OutlookOf(const ReportInput& input);
 
-void AddOutlook(const Outlook& outlook, Page* page);
+// All of it, without the head of an answer about a trace.
+Document OutlookAnswer(const Outlook& outlook);
 
 }  // namespace gpumem
 

@@ -8,8 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "answers/parts/attribution_json.h"
-#include "answers/report/json_parts.h"
-#include "answers/report/sections.h"
+#include "answers/report/trace_answer.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
 
@@ -48,13 +47,8 @@ std::string LargestOfBlocks(CategoryBytes bytes) {
 }
 
 Document AttributedAnswer(absl::string_view command, const ReportInput& input) {
-  Document answer;
-  answer.Old(
-      [command = std::string(command), &input](JsonWriter* json) {
-        WriteJsonCommon(command, input, json);
-        WriteJsonBasis(*input.attribution, json);
-      },
-      [&input](Page* page) { AddHead(input, Detail::kBrief, page); });
+  Document answer = TraceAnswer(command, input);
+  answer.Old([&input](JsonWriter* json) { WriteJsonBasis(*input.attribution, json); }, nullptr);
   return answer;
 }
 

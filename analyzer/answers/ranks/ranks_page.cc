@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "answers/compare/diff_page.h"
+#include "answers/compare/diff_answer.h"
 #include "answers/ranks/ranks_report.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"

@@ -7,6 +7,7 @@
 #include "cli/run_commands.h"
 #include "cli/trace_options.h"
 #include "ledger/load/find_traces.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -51,13 +52,8 @@ column is marked with *, if the run completed and lost nothing. Without TRACE: t
       }
     }
     SortRuns(sort_, &runs);
-    if (trace_.json) {
-      console->Print(RunTableJson(runs));
-    } else {
-      Page page(console->out_style());
-      AddRunTable(runs, &page);
-      console->Print(page.text());
-    }
+    const Document answer = CompareAnswer(runs);
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     for (const RunFacts& run : runs) {
       if (run.is_damaged) return kExitDamaged;
     }

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "answers/compare/diff_page.h"
+#include "answers/compare/diff_answer.h"
 #include "answers/compare/load_run.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/trace_options.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -50,8 +51,7 @@ Moments are those of gpumemshim at: peak, end, a time, step N, a mark.
     if (arguments.empty() || (arguments.size() == 1 && from_.empty() && to_.empty())) {
       return absl::InvalidArgumentError(
           "two runs, or two moments of one, are compared: gpumemshim diff a.gmtrace b.gmtrace, or gpumemshim diff "
-          "a.gmtrace "
-          "--from 'step 10' --to 'step 500'");
+          "a.gmtrace --from 'step 10' --to 'step 500'");
     }
     const std::string from = from_.empty() ? "peak" : from_, to = to_.empty() ? "peak" : to_;
     const bool same_trace = arguments.size() == 1;
@@ -60,13 +60,8 @@ Moments are those of gpumemshim at: peak, end, a time, step N, a mark.
     if (!same_trace) GPUMEM_RETURN_IF_ERROR(Load(arguments[1], {to}, console, &sides));
     const bool is_damaged = sides[0].is_damaged || sides[1].is_damaged;
     const Diff diff = DiffRuns(std::move(sides[0]), std::move(sides[1]), same_trace);
-    if (trace_.json) {
-      console->Print(DiffJson(diff, top_option_.given() ? top_ : 0));
-    } else {
-      Page page(console->out_style());
-      AddDiff(diff, top_, by_ == "stack", &page);
-      console->Print(page.text());
-    }
+    const Document answer = DiffAnswer(diff, trace_.json && !top_option_.given() ? 0 : top_, by_ == "stack");
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     return is_damaged ? kExitDamaged : kExitFine;
   }
 

@@ -4,14 +4,15 @@
 #include <cstdlib>
 
 #include "absl/strings/str_split.h"
-#include "answers/outlook/outlook_json.h"
-#include "answers/report/sections.h"
+#include "answers/outlook/outlook.h"
+#include "answers/report/trace_answer.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/trace_options.h"
 #include "ledger/load/findings.h"
 #include "live/watch/forecast_watch.h"
 #include "live/watch/webhook.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -66,16 +67,10 @@ first one is a snapshot), and what --exec, --webhook and --signal name. The prog
     request.steps = true;
     GPUMEM_ASSIGN_OR_RETURN(const LoadedFindings findings, LoadFindings(std::move(request), "", loaded.get()));
     const Outlook outlook = OutlookOf(loaded->input);
-    if (trace_.json) {
-      console->Print(OutlookJson(outlook, loaded->input));
-    } else {
-      Page page(console->out_style());
-      AddHead(loaded->input, Detail::kBrief, &page);
-      AddOutlook(outlook, &page);
-      page.Gap();
-      AddNotes(loaded->input, &page);
-      console->Print(page.text());
-    }
+    Document answer = TraceAnswer("forecast", loaded->input);
+    answer.Append(OutlookAnswer(outlook));
+    EndWithNotes(loaded->input, &answer);
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     const bool fails =
         outlook.forecast.kind == ForecastKind::kReaches || outlook.forecast.kind == ForecastKind::kTooShort;
     return check_ && fails && !loaded->is_damaged() ? static_cast<int>(kExitCheckFailed) : ExitCodeOf(*loaded);

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "answers/compare/diff.h"
-#include "answers/compare/diff_page.h"
+#include "answers/compare/diff_answer.h"
 #include "answers/compare/load_run.h"
 #include "base/format.h"
 #include "cli/command.h"
@@ -16,6 +16,7 @@
 #include "cli/look/view_file.h"
 #include "cli/trace_options.h"
 #include "ledger/load/find_traces.h"
+#include "render/draw.h"
 #include "web/packed_data.h"
 #include "web/page_data.h"
 #include "web/page_trace.h"
@@ -112,7 +113,8 @@ absl::StatusOr<std::string> HtmlCommand::Difference(const std::vector<PageTrace>
                             RunFactsOf({"peak"}, *trace.attribution, trace.leaks.get(), trace.loaded.get()));
     sides.push_back(std::move(facts.front()));
   }
-  return DiffJson(DiffRuns(std::move(sides[0]), std::move(sides[1]), false), kTopOfDifference);
+  const Diff diff = DiffRuns(std::move(sides[0]), std::move(sides[1]), false);
+  return ToJson(DiffAnswer(diff, kTopOfDifference, false));
 }
 
 absl::Status HtmlCommand::WritePage(const std::vector<PageTrace>& traces, const std::string& page,

@@ -50,13 +50,13 @@ bool Mentions(absl::string_view text, const std::set<std::string>& names) {
 }
 
 // A function of a file, with the lines of it that stand on stacks.
-struct Function {
+struct KeepingFunction {
   UserFrame frame;
   std::set<uint32_t> lines;
 };
 
-std::vector<Function> FunctionsOf(const std::vector<std::vector<UserFrame>>& stacks) {
-  std::vector<Function> functions;
+std::vector<KeepingFunction> FunctionsOf(const std::vector<std::vector<UserFrame>>& stacks) {
+  std::vector<KeepingFunction> functions;
   std::map<std::pair<std::string, std::string>, size_t> known;
   for (const std::vector<UserFrame>& stack : stacks) {
     for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
@@ -71,7 +71,7 @@ std::vector<Function> FunctionsOf(const std::vector<std::vector<UserFrame>>& sta
 
 class KeeperSearch {
  public:
-  KeeperSearch(Kept kept, const Function& function, const std::vector<PythonStatement>& body)
+  KeeperSearch(Kept kept, const KeepingFunction& function, const std::vector<PythonStatement>& body)
       : kept_(kept), function_(function), body_(body) {
     for (const PythonStatement& statement : body) {
       if (IsOnStack(statement)) AddTargets(statement);
@@ -133,7 +133,7 @@ class KeeperSearch {
   }
 
   Kept kept_;
-  const Function& function_;
+  const KeepingFunction& function_;
   const std::vector<PythonStatement>& body_;
   std::set<std::string> names_;
 };
@@ -143,7 +143,7 @@ class KeeperSearch {
 std::vector<Keeper> FindKeepers(Kept kept, const std::vector<std::vector<UserFrame>>& stacks,
                                 const SourceLines& source) {
   std::vector<Keeper> keepers;
-  for (const Function& function : FunctionsOf(stacks)) {
+  for (const KeepingFunction& function : FunctionsOf(stacks)) {
     const std::vector<std::string> lines = source(function.frame.file);
     const std::vector<PythonStatement> statements = PythonStatements(lines);
     const std::vector<PythonStatement> body = BodyAround(statements, *function.lines.begin());

@@ -15,12 +15,12 @@
 namespace gpumem {
 namespace {
 
-using Labels = MetricText::Labels;
+using LiveLabels = MetricText::Labels;
 
 // The trace's name tells processes apart that have one number on two machines.
-Labels LabelsOf(const LiveProcess& process) {
-  Labels labels = {{"program", process.process.program},
-                   {"trace", std::filesystem::path(process.file).filename().string()}};
+LiveLabels LabelsOf(const LiveProcess& process) {
+  LiveLabels labels = {{"program", process.process.program},
+                       {"trace", std::filesystem::path(process.file).filename().string()}};
   if (process.process.rank >= 0) labels.emplace_back("rank", absl::StrCat(process.process.rank));
   return labels;
 }
@@ -44,7 +44,7 @@ class FrameMetrics {
     metrics_.Begin(name, help);
     for (const LiveProcess& process : frame_.processes) {
       for (const LiveDevice& device : process.devices) {
-        Labels labels = LabelsOf(process);
+        LiveLabels labels = LabelsOf(process);
         labels.emplace_back("device", absl::StrCat(device.device));
         if (const auto known = value(device)) metrics_.Sample(labels, *known);
       }
@@ -56,7 +56,7 @@ class FrameMetrics {
     for (const LiveProcess& process : frame_.processes) {
       for (size_t i = 0; process.device >= 0 && i < kCategories; ++i) {
         if (process.categories[i] == 0) continue;
-        Labels labels = LabelsOf(process);
+        LiveLabels labels = LabelsOf(process);
         labels.emplace_back("device", absl::StrCat(process.device));
         labels.emplace_back("category", std::string(CategoryName(static_cast<Category>(i))));
         metrics_.Sample(labels, process.categories[i]);

@@ -7,12 +7,13 @@
 #include <ctime>
 
 #include "absl/strings/str_cat.h"
-#include "answers/outlook/outlook_json.h"
+#include "answers/outlook/outlook.h"
 #include "answers/report/forecast_marks.h"
 #include "answers/report/json_parts.h"
 #include "base/format.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -78,7 +79,7 @@ std::string WarningJson(const WatchWarning& warning) {
   Process(warning.process, &json);
   json.Field("realtime_ns", warning.realtime_ns);
   json.Field("first", warning.is_first);
-  WriteOutlook(warning.outlook, &json);
+  WriteMembers(OutlookAnswer(warning.outlook), &json);
   json.EndObject();
   return out + "\n";
 }

@@ -9,8 +9,9 @@
 #include <gmock/gmock.h>
 
 #include "answers/compare/cause.h"
-#include "answers/compare/diff_page.h"
+#include "answers/compare/diff_answer.h"
 #include "facts.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -181,7 +182,7 @@ TEST_F(DiffTest, RowsSumToTheDifference) {
     for (const DiffRow& row : *rows) sum += row.delta();
     EXPECT_EQ(sum, diff.delta);
   }
-  EXPECT_THAT(DiffJson(diff, 0), HasSubstr("\"delta_bytes\": 12582912"));
+  EXPECT_THAT(ToJson(DiffAnswer(diff, 0, false)), HasSubstr("\"delta_bytes\": 12582912"));
 }
 
 TEST(UsesTextTest, TellsSizesOnlyWhereTheyAreEqual) {

@@ -10,6 +10,9 @@
 #include <set>
 #include <sstream>
 
+#include "answers/compare/diff_answer.h"
+#include "answers/compare/run_table.h"
+#include "answers/outlook/outlook.h"
 #include "answers/parts/attribution_json.h"
 #include "answers/report/fixture.h"
 #include "answers/report/json_parts.h"
@@ -187,10 +190,15 @@ TEST(AnswersJson, TheTablesOfDocumentsAreWhatTheyDeclare) {
   Example example = testing::OomExample();
   testing::AddAttribution(&example);
   const ReportInput input = example.input();
+  const std::vector<RunFacts> runs;
+  const Diff diff;
   testing::ExpectKeyTables({{"steps", StepsAnswer(input, 0)},
                             {"stages", StagesAnswer(input, 0)},
                             {"modules", ModulesAnswer(input, 0)},
-                            {"model", ModelAnswer(input, example.objects, 0)}});
+                            {"model", ModelAnswer(input, example.objects, 0)},
+                            {"forecast", OutlookAnswer(Outlook())},
+                            {"compare", CompareAnswer(runs)},
+                            {"diff", DiffAnswer(diff, 0, false)}});
 }
 
 }  // namespace

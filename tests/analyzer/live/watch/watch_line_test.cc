@@ -10,8 +10,9 @@
 #include <ctime>
 #include <limits>
 
-#include "answers/outlook/outlook_json.h"
+#include "answers/outlook/outlook.h"
 #include "base/json_writer.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -75,7 +76,7 @@ TEST(WatchLine, HasAllOfTheOutlook) {
   std::string fields;
   JsonWriter json(&fields);
   json.BeginObject(JsonLayout::kOneLine);
-  WriteOutlook(warning.outlook, &json);
+  WriteMembers(OutlookAnswer(warning.outlook), &json);
   json.EndObject();
   EXPECT_THAT(WarningJson(warning), HasSubstr(fields.substr(1, fields.size() - 2)));
   EXPECT_THAT(fields, HasSubstr("\"growing_steps\": 0"));  // nothing grows

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// How every answer about one trace begins and ends. `input` outlives the answer. Pure functions.
+//
+//   Document answer = TraceAnswer("forecast", input);
+//   answer.Append(OutlookAnswer(outlook));
+//   EndWithNotes(input, &answer);
+
+#ifndef GPUMEM_ANALYZER_ANSWERS_REPORT_TRACE_ANSWER_H_
+#define GPUMEM_ANALYZER_ANSWERS_REPORT_TRACE_ANSWER_H_
+
+#include "absl/strings/string_view.h"
+#include "ledger/load/input.h"
+#include "render/document.h"
+
+namespace gpumem {
+
+// The members of every answer about a trace; for people program, trace, devices, and whether the trace is whole.
+Document TraceAnswer(absl::string_view command, const ReportInput& input);
+
+// For people, what the numbers rest on; machines have it in the head.
+void EndWithNotes(const ReportInput& input, Document* answer);
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_ANSWERS_REPORT_TRACE_ANSWER_H_
