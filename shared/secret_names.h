@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // What the name of an option, variable, header or field says about its value. Names are split into words at anything
-// that is no letter or digit and at changes of case, so that --secretKey, SECRET_KEY, secret-key and aws.secret.key are
-// one.
+// that is not a letter or digit and at changes of case, so that --secretKey, SECRET_KEY, secret-key and aws.secret.key
+// are one.
 //
 //   ClassifyName("--hf-token", kOption)            // kSecret
 //   ClassifyName("--max-tokens", kOption)          // kPlain

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // What can be said about an executable or library without running it: whether a preload can reach it, what it needs,
-// what it exports. Read by libelf, which checks every offset; a file that makes no sense is no ELF file or has less in
-// it. 64-bit little-endian ELF only (others: is_elf64 false).
+// what it exports. Read by libelf, which checks every offset; a file that makes no sense is not an ELF file or has less
+// in it. 64-bit little-endian ELF only (others: is_elf64 false).
 //
 //   absl::StatusOr<ElfFile> elf = ReadElfFile("/usr/bin/python3");
 //   if (elf.ok() && elf->is_elf64 && !elf->has_interpreter) ...   // static: LD_PRELOAD has no effect

@@ -96,7 +96,7 @@ absl::StatusOr<std::string> FindShimLibrary() {
     std::error_code error;
     if (IsFile(named)) return fs::canonical(named, error).string();
     return absl::NotFoundError(
-        absl::StrCat("GPUMEMSHIM_LIBRARY names ", named, ", which is no file. Correct or unset it."));
+        absl::StrCat("GPUMEMSHIM_LIBRARY names ", named, ", which is not a file. Correct or unset it."));
   }
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();

@@ -94,7 +94,7 @@ absl::StatusOr<ObjectFunctions> ReadFunctions(pid_t pid, const MappedObject& obj
   const int fd = OpenRegularFile(path);
   if (fd < 0) {
     return absl::NotFoundError(absl::StrCat(object.path, " cannot be read as process ", pid, " sees it: ",
-                                            errno == EINVAL ? "it is no plain file" : std::strerror(errno)));
+                                            errno == EINVAL ? "it is not a plain file" : std::strerror(errno)));
   }
   const absl::Cleanup close_file = [fd] { close(fd); };
   elf_version(EV_CURRENT);
@@ -102,7 +102,7 @@ absl::StatusOr<ObjectFunctions> ReadFunctions(pid_t pid, const MappedObject& obj
   const absl::Cleanup end_elf = [elf] { elf_end(elf); };
   size_t headers = 0;
   if (elf == nullptr || elf_getphdrnum(elf, &headers) != 0)
-    return absl::InvalidArgumentError(absl::StrCat(object.path, " is no ELF file"));
+    return absl::InvalidArgumentError(absl::StrCat(object.path, " is not an ELF file"));
   ObjectFunctions found;
   uint64_t bias = 0;
   bool has_bias = false;

@@ -24,8 +24,8 @@ bool WriteAll(int descriptor, absl::string_view bytes);
 bool ReadExactly(int descriptor, void* data, size_t size);
 
 // Opens for reading a file whose name the user did not give: what a process has mapped, what a trace names, what is
-// beside a trace. -1 with errno; with EINVAL for what is no plain file, since a pipe under such a name would never open
-// and a device may act on it.
+// beside a trace. -1 with errno; with EINVAL for what is not a plain file, since a pipe under such a name would never
+// open and a device may act on it.
 int OpenRegularFile(const std::string& path);
 
 // All of such a file. NotFound where it cannot be opened, ResourceExhausted where it is larger than `most_bytes`.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kDeepest = 64;  // the deepest of ours has 8 levels
 
-// Counted before anything is made of them. Up to the first byte that is no JSON it counts what the parser does.
+// Counted before anything is made of them. Up to the first byte that is not JSON it counts what the parser does.
 bool IsTooDeep(absl::string_view text) {
   size_t depth = 0;
   bool is_text = false;
@@ -41,7 +41,7 @@ std::string Joined(absl::string_view place, absl::string_view below) {
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text) {
   if (IsTooDeep(text)) return absl::DataLossError("it is nested too deeply");
   nlohmann::json parsed = nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded()) return absl::DataLossError("it is no JSON");
+  if (parsed.is_discarded()) return absl::DataLossError("it is not JSON");
   return parsed;
 }
 
@@ -74,12 +74,12 @@ void JsonReader::Take(const nlohmann::json& value, const std::string& place, boo
 }
 
 void JsonReader::Take(const nlohmann::json& value, const std::string& place, double* to) {
-  if (!value.is_number() || !std::isfinite(value.get<double>())) return Fail(place, "is no number");
+  if (!value.is_number() || !std::isfinite(value.get<double>())) return Fail(place, "is not a number");
   *to = value.get<double>();
 }
 
 void JsonReader::Take(const nlohmann::json& value, const std::string& place, std::string* to) {
-  if (!value.is_string()) return Fail(place, "is no text");
+  if (!value.is_string()) return Fail(place, "is not text");
   *to = value.get<std::string>();
 }
 

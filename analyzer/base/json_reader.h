@@ -35,7 +35,8 @@
 
 namespace gpumem {
 
-// DataLoss where it is no JSON, or nested so deeply that no file of ours is: freeing and printing such values recurses.
+// DataLoss where it is not JSON, or nested so deeply that no file of ours is: freeing and printing such values
+// recurses.
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text);
 
 class JsonReader {
@@ -43,7 +44,7 @@ class JsonReader {
   explicit JsonReader(const nlohmann::json& value) : value_(value), root_(this) {}
 
   bool ok() const { return root_->problem_.empty(); }
-  // What is wrong first: "stages[2].count is no whole number of its range"; "" = nothing so far.
+  // What is wrong first: "stages[2].count is not a whole number of its range"; "" = nothing so far.
   const std::string& problem() const { return root_->problem_; }
   // What only the caller can know to be wrong: of the member `below`, or "" = of the value itself.
   void Fail(absl::string_view below, absl::string_view what);
@@ -58,7 +59,7 @@ class JsonReader {
   }
   template <typename T>
   void ReadIfThere(const char* key, T* value) {
-    if (!value_.is_object()) Fail("", "is no object");
+    if (!value_.is_object()) Fail("", "is not an object");
     if (Has(key)) Read(key, value);
   }
   // The value itself.
@@ -72,7 +73,7 @@ class JsonReader {
   void ReadTuple(Elements*... elements) {
     if (!ok()) return;
     if (!value_.is_array() || value_.size() != sizeof...(elements))
-      return Fail("", absl::StrCat("is no list of ", sizeof...(elements)));
+      return Fail("", absl::StrCat("is not a list of ", sizeof...(elements)));
     size_t i = 0;
     (TakeElement(value_, i++, "", elements), ...);
   }
@@ -82,7 +83,7 @@ class JsonReader {
   void Each(const char* key, const Function& read) {
     const nlohmann::json* const list = Member(key);
     if (list == nullptr) return;
-    if (!list->is_array()) return Fail(key, "is no list");
+    if (!list->is_array()) return Fail(key, "is not a list");
     for (size_t i = 0; i < list->size() && ok(); ++i) {
       JsonReader element((*list)[i], this, key, i);
       read(&element);
@@ -93,7 +94,7 @@ class JsonReader {
   void Object(const char* key, const Function& read) {
     const nlohmann::json* const object = Member(key);
     if (object == nullptr) return;
-    if (!object->is_object()) return Fail(key, "is no object");
+    if (!object->is_object()) return Fail(key, "is not an object");
     JsonReader member(*object, this, key);
     read(&member);
   }
@@ -102,7 +103,7 @@ class JsonReader {
   void EachMember(const char* key, const Function& read) {
     const nlohmann::json* const object = Member(key);
     if (object == nullptr) return;
-    if (!object->is_object()) return Fail(key, "is no object");
+    if (!object->is_object()) return Fail(key, "is not an object");
     for (auto each = object->begin(); each != object->end() && ok(); ++each) {
       JsonReader member(*each, this, key, each.key());
       read(each.key(), &member);
@@ -133,7 +134,7 @@ class JsonReader {
                value.get<int64_t>() >= static_cast<int64_t>(kMin)) {
       *to = static_cast<Number>(value.get<int64_t>());
     } else {
-      Fail(place, "is no whole number of its range");
+      Fail(place, "is not a whole number of its range");
     }
   }
   // Of a list, where it has the right number of elements.
@@ -149,25 +150,25 @@ class JsonReader {
   }
   template <typename Element>
   void Take(const nlohmann::json& value, const std::string& place, std::vector<Element>* to) {
-    if (!value.is_array()) return Fail(place, "is no list");
+    if (!value.is_array()) return Fail(place, "is not a list");
     to->clear();
     for (size_t i = 0; i < value.size() && ok(); ++i) TakeElement(value, i, place, &to->emplace_back());
     if (!ok()) to->clear();
   }
   template <typename Element, size_t kCount>
   void Take(const nlohmann::json& value, const std::string& place, std::array<Element, kCount>* to) {
-    if (!value.is_array() || value.size() != kCount) return Fail(place, absl::StrCat("is no list of ", kCount));
+    if (!value.is_array() || value.size() != kCount) return Fail(place, absl::StrCat("is not a list of ", kCount));
     for (size_t i = 0; i < kCount && ok(); ++i) TakeElement(value, i, place, &(*to)[i]);
   }
   template <typename A, typename B>
   void Take(const nlohmann::json& value, const std::string& place, std::pair<A, B>* to) {
-    if (!value.is_array() || value.size() != 2) return Fail(place, "is no pair");
+    if (!value.is_array() || value.size() != 2) return Fail(place, "is not a pair");
     TakeElement(value, 0, place, &to->first);
     if (ok()) TakeElement(value, 1, place, &to->second);
   }
   template <typename Element>
   void Take(const nlohmann::json& value, const std::string& place, std::map<std::string, Element>* to) {
-    if (!value.is_object()) return Fail(place, "is no object");
+    if (!value.is_object()) return Fail(place, "is not an object");
     for (auto each = value.begin(); each != value.end() && ok(); ++each)
       Take(*each, absl::StrCat(place, place.empty() ? "" : ".", each.key()), &(*to)[each.key()]);
   }

@@ -206,7 +206,7 @@ void LineEditor::Draw(absl::string_view prompt, const EditLine& line) const {
   WriteAll(output_, out);
 }
 
-// Where input is no terminal that can be set: as it comes.
+// Where input is not a terminal that can be set: as it comes.
 std::optional<std::string> LineEditor::ReadPlain() {
   std::string line;
   char byte = 0;

@@ -37,7 +37,7 @@ struct OutputPlace {
   enum class Kind : uint8_t { kNothing, kPlain, kPipe, kDevice, kDescriptor, kRefused };
 
   Kind kind = Kind::kNothing;
-  std::string path;      // where the links lead; the name itself where it is no link
+  std::string path;      // where the links lead; the name itself where it is not a link
   bool is_link = false;  // the name itself
   int descriptor = -1;   // kDescriptor: our own
   std::string why;       // of all but kNothing and kPlain: "is a pipe"
@@ -97,7 +97,7 @@ absl::Status WriteOutput(const std::string& path, absl::string_view bytes, Outpu
 // The plain file `from` as an output: renamed where that can be, else copied. `from` is gone afterwards.
 absl::Status MoveToOutput(const std::string& from, const std::string& to, OutputOptions options = {});
 
-// Removes the plain file at `path`; true where nothing, or nothing any more, is there. What is no plain file stays:
+// Removes the plain file at `path`; true where nothing, or nothing any more, is there. What is not a plain file stays:
 // false, with errno.
 bool RemovePlainFile(const std::string& path);
 

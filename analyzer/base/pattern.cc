@@ -19,7 +19,7 @@ absl::StatusOr<Pattern> Pattern::Compile(const std::string& text) {
   if (const int error = regcomp(regex.get(), text.c_str(), REG_EXTENDED | REG_NOSUB); error != 0) {
     char reason[256] = "";
     regerror(error, regex.get(), reason, sizeof reason);
-    return absl::InvalidArgumentError(absl::StrCat(text, " is no regular expression: ", reason));
+    return absl::InvalidArgumentError(absl::StrCat(text, " is not a regular expression: ", reason));
   }
   pattern.regex_.reset(regex.release());
   return pattern;

@@ -25,7 +25,7 @@ class Pattern {
  public:
   // Matches everything.
   Pattern() = default;
-  // InvalidArgument, with the C library's reason, where `text` is no regular expression. "" matches everything.
+  // InvalidArgument, with the C library's reason, where `text` is not a regular expression. "" matches everything.
   static absl::StatusOr<Pattern> Compile(const std::string& text);
 
   bool Matches(absl::string_view name) const;

@@ -41,7 +41,7 @@ class Command {
   virtual absl::string_view arguments() const = 0;  // behind "gpumemshim NAME" in the usage line
   virtual absl::string_view help() const = 0;       // paragraphs and examples
 
-  // Whether everything from the first argument that is no flag on belongs to another program's command line.
+  // Whether everything from the first argument that is not a flag on belongs to another program's command line.
   virtual bool takes_command_line() const { return false; }
   // Whether one may follow behind "--", which Run then finds among its arguments; flags may stand anywhere before it.
   virtual bool takes_marked_command_line() const { return false; }

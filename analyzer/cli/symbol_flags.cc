@@ -31,7 +31,7 @@ absl::StatusOr<SymbolizerOptions> SymbolFlags::Options() const {
   std::error_code error;
   if (!sysroot.empty() && !fs::is_directory(sysroot, error)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--sysroot ", sysroot, " is no folder. Name the folder that holds usr/ and lib/."));
+        absl::StrCat("--sysroot ", sysroot, " is not a folder. Name the folder that holds usr/ and lib/."));
   }
   for (const std::string& place : symbols) {
     if (fs::exists(place, error)) continue;

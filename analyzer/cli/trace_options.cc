@@ -33,9 +33,10 @@ absl::Status ParseBound(absl::string_view flag, const std::string& text, uint64_
   if (text.empty()) return absl::OkStatus();
   const std::optional<uint64_t> time = ParseTime(text);
   if (!time) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        text, " is no time, in ", flag, ". Give seconds from the first event on, 1.5s, 200ms or 2min, \"step 10\", ",
-        "a stage, a mark's text, or end."));
+    return absl::InvalidArgumentError(
+        absl::StrCat("invalid time \"", text, "\" for ", flag,
+                     ". Give seconds from the first event on, 1.5s, 200ms or 2min, \"step 10\", ",
+                     "a stage, a mark's text, or end."));
   }
   *bound = *time;
   return absl::OkStatus();
@@ -62,7 +63,7 @@ absl::StatusOr<LoadRequest> TraceOptions::Request(const std::vector<std::string>
   std::error_code error;
   if (!sources.empty() && !std::filesystem::is_directory(sources, error)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--sources ", sources, " is no folder. Name the one that holds the program's source files."));
+        absl::StrCat("--sources ", sources, " is not a folder. Name the one that holds the program's source files."));
   }
   request.sources = sources;
   request.place = arguments.empty() ? "" : arguments.front();

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Import: a trace from what others recorded: PyTorch's memory snapshots (.pickle), RMM's logs (.csv) and the memory
-// events of torch.profiler's traces (.json). Which format a file has is told by its content, not its name; gzip is
+// events of torch.profiler's traces (.json). Which format a file has is known by its content, not its name; gzip is
 // unpacked on the way. The file is data: nothing in it is run.
 //
 // Thread-safe. Errors as FileWindow::Open's, and DataLoss, with the file's name, where it is nothing that is known, or

@@ -143,7 +143,7 @@ bool PickleMachine::AddTop(size_t count) {
   const PickleValue container = stack_[stack_.size() - count - 1];
   const bool is_dict = opcode_ == kSetItem || opcode_ == kSetItems;
   if (container.type() != (is_dict ? Type::kDict : Type::kList))
-    return Wrong(is_dict ? "adds to what is no dict" : "adds to what is no list");
+    return Wrong(is_dict ? "adds to what is not a dict" : "adds to what is not a list");
   if (is_dict && count % 2 != 0) return Wrong("a key without a value");
   if (!tree_.Add(container, {stack_.data() + stack_.size() - count, count}))
     return Wrong("more than such a file can need");

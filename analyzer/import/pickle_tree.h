@@ -57,10 +57,10 @@ class PickleTree {
 
   // Of a list or tuple; of a dict its keys and values in turn. Empty for everything else.
   absl::Span<const PickleValue> Items(PickleValue container) const;
-  // The value of a dict's key; nullptr where it is no dict or has no such key. The last one of several.
+  // The value of a dict's key; nullptr where it is not a dict or has no such key. The last one of several.
   const PickleValue* Find(PickleValue dict, absl::string_view key) const;
   absl::string_view Text(PickleValue value) const;
-  // Also of a float without fraction; nothing where it is no number or takes more than 64 bits. Addresses above 2^63
+  // Also of a float without fraction; nothing where it is not a number or takes more than 64 bits. Addresses above 2^63
   // come as the negative number of the same bits.
   std::optional<int64_t> Int(PickleValue value) const;
   std::optional<double> Number(PickleValue value) const;

@@ -11,7 +11,7 @@
 // their times. User annotations become ranges and steps. What was allocated before the profile is what the first event
 // of each device says beyond its own bytes: blocks that are freed in the profile are known, the rest is one block.
 //
-// The JSON is read as a stream: memory is that of the memory events. DataLoss where it is no JSON, or holds no memory
+// The JSON is read as a stream: memory is that of the memory events. DataLoss where it is not JSON, or holds no memory
 // event; else errors are the sink's.
 //
 //   if (IsJson(source.Peek())) ImportProfilerTrace(&source, "trace.json.gz", sink);

@@ -3,7 +3,7 @@
 //
 // StackImporter: PyTorch's lists of frames as stacks of a trace. A list that many entries share is looked at once, so
 // the work is that of the file, not of its references. Not thread-safe; tree and builder must outlive it. Nothing
-// fails: what is no frame is passed over.
+// fails: what is not a frame is passed over.
 //
 //   StackImporter stacks(&tree, &writer.definitions());
 //   row.stack = stacks.Stack(entry.frames);
@@ -28,7 +28,7 @@ class StackImporter {
  public:
   StackImporter(const PickleTree* tree, DefinitionBuilder* definitions);
 
-  // Of a list of {filename, name, line}, innermost first. 0 for an empty one, and for what is no list.
+  // Of a list of {filename, name, line}, innermost first. 0 for an empty one, and for what is not a list.
   uint64_t Stack(PickleValue frames);
 
  private:

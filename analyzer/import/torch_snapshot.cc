@@ -163,7 +163,7 @@ absl::Status SnapshotReader::ReadSegments(PickleValue list) {
   snapshot_.segments.reserve(dicts.size());
   for (const PickleValue dict : dicts) {
     if (dict.type() != ValueType::kDict || HasManyKeys(dict))
-      return absl::DataLossError(absl::StrCat("a segment is no dict, or none of PyTorch's. ", kWriteAnew));
+      return absl::DataLossError(absl::StrCat("a segment is not a dict, or none of PyTorch's. ", kWriteAnew));
     SnapshotSegment segment;
     segment.device = static_cast<int>(std::clamp<int64_t>(tree_.Int(dict, "device"), 0, kMostSnapshotDevices - 1));
     segment.address = static_cast<uint64_t>(tree_.Int(dict, "address"));

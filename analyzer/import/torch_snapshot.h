@@ -86,7 +86,7 @@ struct TorchSnapshot {
 };
 
 // A tree may refer to one list so often that reading it would never end: no more entries than a file of that many bytes
-// can write out. DataLoss where it is no snapshot or has impossible parts.
+// can write out. DataLoss where it is not a snapshot or has impossible parts.
 absl::StatusOr<TorchSnapshot> ReadTorchSnapshot(const PickleTree& tree, uint64_t file_bytes, ImportMemory* memory);
 
 }  // namespace gpumem

@@ -34,7 +34,7 @@ std::string TakenPlace(uint32_t uid) {
     struct stat status {};
     if (lstat(path.c_str(), &status) != 0 || IsPlaceOf(path, uid)) continue;
     if (status.st_uid != uid) return absl::StrCat(path, " belongs to user ", status.st_uid);
-    return absl::StrCat(path, S_ISDIR(status.st_mode) ? " is open to other users" : " is no folder");
+    return absl::StrCat(path, S_ISDIR(status.st_mode) ? " is open to other users" : " is not a folder");
   }
   return "";
 }

@@ -21,7 +21,7 @@ namespace gpumem {
 // Most likely first.
 std::vector<std::string> ControlPlaces(uint32_t uid);
 
-// True where only `uid` can make files in the directory, which is no link.
+// True where only `uid` can make files in the directory, which is not a link.
 bool IsPlaceOf(const std::string& directory, uint32_t uid);
 
 // "it runs without libgpumemshim.so", for example.

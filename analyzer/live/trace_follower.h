@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // TraceFollower: one process's trace while it grows. Everything in the file is read, unpacked and replayed once; a call
-// of Poll takes what was appended since the one before, and costs what that is worth. Files of a series are followed in
+// of Poll takes what was appended since the one before, in time proportional to it. Files of a series are followed in
 // their order. The process is never asked for anything.
 //
 //   file    |header|events|events|events|ev...          ^ = read so far; half a packet waits until it is whole

@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Database>> SqlSession::Attached(const std::vector
     GPUMEM_RETURN_IF_ERROR(AttachForReading(indexes[i], schema, database.get()));
     GPUMEM_ASSIGN_OR_RETURN(
         Rows rows, database->Run(absl::StrCat("SELECT process_rank, hostname, role FROM ", schema, ".processes")));
-    if (!rows.Next()) return absl::DataLossError(absl::StrCat(indexes[i], " is no index. Remove it."));
+    if (!rows.Next()) return absl::DataLossError(absl::StrCat(indexes[i], " is not an index. Remove it."));
     const Cell rank = CellAt(rows, 0, 0), host = CellAt(rows, 1, 0), role = CellAt(rows, 2, 0);
     traces.push_back({schema, rank.is_null ? -1 : static_cast<int>(rank.number), host.is_null ? "" : host.text,
                       role.is_null ? "" : role.text});

@@ -92,7 +92,7 @@ absl::string_view WithoutLead(absl::string_view sql) {
 
 SplitSql SplitStatements(absl::string_view sql) {
   SplitSql split;
-  size_t begin = 0, end_of_code = 0;  // of the statement: behind its last token that is no comment
+  size_t begin = 0, end_of_code = 0;  // of the statement: behind its last token that is not a comment
   const auto text = [&](size_t end) {
     return std::string(absl::StripAsciiWhitespace(WithoutLead(sql.substr(begin, std::max(end, begin) - begin))));
   };

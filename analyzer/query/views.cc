@@ -72,7 +72,7 @@ constexpr char kHumanIn[] = R"(CREATE MACRO human_in(bytes, unit, name) AS CASE
   ELSE format('{:.1f} {}', bytes / unit::DOUBLE, name) END)";
 
 // A time as the command line takes it: seconds, or with a unit; a whole number is nanoseconds, as in all columns.
-// NULL where it is no time.
+// NULL where it is not a time.
 constexpr char kTimeNs[] = R"(CREATE MACRO parse_time_ns(t) AS CASE
   WHEN typeof(t) IN ('TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'UBIGINT', 'HUGEINT') THEN t::VARCHAR::BIGINT
   WHEN regexp_full_match(t::VARCHAR, '[0-9.]+(e[0-9]+)?(ns|us|ms|s|m|min|h)?') THEN

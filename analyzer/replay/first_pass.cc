@@ -69,7 +69,7 @@ DeviceSeries& FirstPass::SeriesOf(uint32_t slot) {
   return *series_[slot];
 }
 
-// What holds when the window opens counts inside it.
+// The totals at the window's start count as its first values.
 void FirstPass::OpenWindow() {
   is_open_ = true;
   if (replay_.index() == 0) return;

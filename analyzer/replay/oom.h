@@ -54,8 +54,9 @@ class OomDetector {
     uint64_t first_index = 0;
     uint64_t failed_calls = 0;
     uint8_t memory = 0;
-    uint64_t total = 0;      // of the device, as of the last event
-    uint64_t attempted = 0;  // bytes that the attempt itself had taken when it failed: giving them back is no release
+    uint64_t total = 0;  // of the device, as of the last event
+    uint64_t attempted =
+        0;  // bytes that the attempt itself had taken when it failed: giving them back is not a release
     bool succeeded = false;  // a call for the same size did since the last failure
     bool reported = false;   // by PyTorch; only statements of the device may follow
   };

@@ -23,7 +23,8 @@ struct ElfIdentity {
   bool has_debug_info = false;  // DWARF
 };
 
-// Nothing, and errno, where there is no such file; nothing and errno 0 where it is no ELF file. Never blocks on a FIFO.
+// Nothing, and errno, where there is no such file; nothing and errno 0 where it is not an ELF file. Never blocks on a
+// FIFO.
 std::optional<ElfIdentity> ReadElfIdentity(const std::string& path);
 std::optional<ElfIdentity> ReadElfIdentity(int descriptor);
 

@@ -120,7 +120,7 @@ bool ModuleFiles::TryBinary(const std::string& path, const ModuleInfo& module, b
   // A trace may name any path, and some devices do something when they are only opened.
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (fs::exists(status) && !fs::is_regular_file(status)) return doubt(FileTrouble::kUnreadable, "is no plain file");
+  if (fs::exists(status) && !fs::is_regular_file(status)) return doubt(FileTrouble::kUnreadable, "is not a plain file");
   const std::optional<ElfIdentity> identity = ReadElfIdentity(path);
   if (!identity) {
     if (errno == ENOENT || errno == ENOTDIR) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What tables of a trace's definitions have in common: ids start at 1, and one that is not known is no error.
+// What tables of a trace's definitions have in common: ids start at 1, and one that is not known is not an error.
 
 #ifndef GPUMEM_ANALYZER_TRACE_DEFINITION_IDS_H_
 #define GPUMEM_ANALYZER_TRACE_DEFINITION_IDS_H_

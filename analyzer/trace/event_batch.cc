@@ -148,7 +148,7 @@ absl::Status EventBatch::DecodeColumns(absl::string_view message, uint64_t most)
       *shift = static_cast<uint32_t>(field.varint);
     }
   }
-  if (!reader.ok()) return absl::DataLossError("an event batch is no protobuf message");
+  if (!reader.ok()) return absl::DataLossError("an event batch is not a protobuf message");
   most = std::min(most, kAlwaysEvents + message.size() * kMaxEventsPerByte);
   if (count_ > kMaxEvents || count_ > most) {
     return absl::DataLossError(absl::StrCat("an event batch of ", message.size(), " bytes claims ", count_, " events; ",

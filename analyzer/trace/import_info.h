@@ -3,7 +3,7 @@
 //
 // ImportInfo: that a trace was made by `gpumemshim import` from what another program recorded, and of what. It is kept
 // in Header.settings under names of its own, so that readers which know nothing of imports show it as settings. Plain
-// values; a header without them is no import.
+// values; a header without them is not an import.
 //
 //   StoreImportInfo({"PyTorch snapshot", "PyTorch", "run.pickle", notes}, header.mutable_settings());
 //   if (const ImportInfo from = ImportInfoOf(process.settings); from.any()) Print(from.source);
@@ -24,9 +24,10 @@ namespace gpumem {
 inline constexpr auto kFreeCompleted = static_cast<trace::EventKind>(51);
 
 struct ImportInfo {
-  std::string format, recorder, source;  // "PyTorch snapshot", "PyTorch", the file's name; format "" = it is no import
-  std::vector<std::string> notes;        // what the source lacks and what was derived, one sentence each
-  bool has_times = true;                 // false: times only keep the order
+  std::string format, recorder,
+      source;                      // "PyTorch snapshot", "PyTorch", the file's name; format "" = it is not an import
+  std::vector<std::string> notes;  // what the source lacks and what was derived, one sentence each
+  bool has_times = true;           // false: times only keep the order
 
   bool any() const { return !format.empty(); }
 };

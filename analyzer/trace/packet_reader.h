@@ -8,11 +8,11 @@
 // file is read with pread, not mapped: a file that shrinks while it is read is a damaged file, not a crash. Not
 // thread-safe; owns its file descriptor.
 //
-// A file that is no trace at all fails in Open (exit code 3). Behind damage further in the stream goes on at the next
-// whole packet: damage() then says what is wrong and where (exit code 4), and the packets themselves by their numbers
-// how many are missing before them. Left out, too, is what is whole but cannot be used: a packet that comes a second
-// time or belongs to a process whose header is lost, and one that was compressed with a missing one as its dictionary.
-// Next returns kDamaged where nothing whole follows.
+// A file that is not a trace at all fails in Open (exit code 3). Behind damage further in the stream goes on at the
+// next whole packet: damage() then says what is wrong and where (exit code 4), and the packets themselves by their
+// numbers how many are missing before them. Left out, too, is what is whole but cannot be used: a packet that comes a
+// second time or belongs to a process whose header is lost, and one that was compressed with a missing one as its
+// dictionary. Next returns kDamaged where nothing whole follows.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(PacketReader reader, PacketReader::Open(path));
 //   RawPacket packet;

@@ -49,7 +49,7 @@ class Gpu:
     capability: str = ""
 
     def flags(self):
-        """What `gpumemshim plan` is told of it."""
+        """What `gpumemshim plan` gets of it."""
         capability = ["--capability", self.capability] if self.capability else []
         return ["--device", self.device, "--memory", f"{self.memory_mib}MiB", *capability]
 

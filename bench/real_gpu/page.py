@@ -212,7 +212,7 @@ def summary(histories, results):
         f"{sum(simulated['sequence_identical'] for _, _, simulated, _ in replayed)} give the identical sequence of segments and blocks, and every block lies "
         f"where it lay on the GPU in {ratio(sum(simulated['placement']['identical'] for simulated, _ in placed), len(placed))} with simulated addresses "
         f"and {ratio(sum(imposed['placement']['identical'] for _, imposed in placed), len(placed))} with the GPU's. "
-        "What differs is told below, each with its cause."
+        "What differs is said below, each with its cause."
     )
 
 

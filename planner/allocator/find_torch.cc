@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Prints version and CUDA version of the torch that would be imported; nothing where there is none. The working
-// directory is no place to find one: it may be somebody else's folder.
+// directory is not a place to find one: it may be somebody else's folder.
 constexpr char kAsk[] =
     "import sys\n"
     "sys.path = [p for p in sys.path if p not in ('', '.')]\n"
@@ -110,7 +110,7 @@ absl::StatusOr<TorchPython> FindTorch(const std::string& named, const std::strin
         "--torch ", named,
         found.has_value()
             ? absl::StrCat(" has a PyTorch without CUDA (", found->version, "). Name a Python with one that has it.")
-            : " is no Python that has PyTorch. Like this: --torch ~/.venv/bin/python"));
+            : " is not a Python that has PyTorch. Like this: --torch ~/.venv/bin/python"));
   }
   std::string without_cuda;
   for (const std::string& python : Candidates(trace, process)) {

@@ -19,7 +19,7 @@ namespace gpumem::plan {
 
 // The mark that a replay makes when it has what was there before the history.
 inline constexpr absl::string_view kHistoryBegins = "gpumemshim replay: the history begins";
-// And when it has replayed it: what follows is none of it.
+// And when it has replayed it: later events are not part of the replay.
 inline constexpr absl::string_view kHistoryEnds = "gpumemshim replay: the history ends";
 
 struct ReplayedSegments {

@@ -7,7 +7,7 @@
 // the pages that one request maps (or gives back) count together, and what was there at the beginning has no order.
 //
 //   SegmentLog log;
-//   log.OnAlloc(state, kind, place);   // of each thing, as a LifetimeObserver is told of it
+//   log.OnAlloc(state, kind, place);   // of each thing, as a LifetimeObserver receives it
 //   log.Begin();                       // what there is now is the beginning
 //   ...
 //   std::optional<SegmentDifference> difference = FirstDifference(recorded.Finish(), replayed.Finish());
@@ -34,7 +34,7 @@ using SegmentChanges = std::map<int, std::vector<int64_t>>;
 
 class SegmentLog {
  public:
-  // To be told of what LifetimeObserver is told of; `state` is where the thing is read.
+  // To be called as a LifetimeObserver is; `state` is where the thing is read.
   void OnAlloc(const LiveState& state, Held kind, uint32_t place);
   void OnFree(const LiveState& state, Held kind, uint32_t place);
 

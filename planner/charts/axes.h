@@ -26,7 +26,7 @@ struct AxisScale {
 // `box` without some of its sides.
 Box Inset(const Box& box, double left, double top, double right, double bottom);
 
-// From 0 to a little more than `most` (1 where that is no positive number), or the limit where it is near.
+// From 0 to a little more than `most` (1 where that is not a positive number), or the limit where it is near.
 struct ValueAxis {
   std::vector<Tick> ticks;
   double high = 1;

@@ -168,7 +168,7 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     GPUMEM_RETURN_IF_ERROR(flags_.Fill(request));
     if (!fit_.empty() && !explain_) return absl::InvalidArgumentError("--fit is the goal of --explain: give both");
     if (!fit_.empty() && ParseBytes(fit_).value_or(0) == 0)
-      return absl::InvalidArgumentError(absl::StrCat("--fit ", fit_, " is no size. Like this: 24GiB"));
+      return absl::InvalidArgumentError(absl::StrCat("--fit ", fit_, " is not a size. Like this: 24GiB"));
     if (explain_) request->what_if = "look";
     for (const std::string& text : vary_) {
       GPUMEM_ASSIGN_OR_RETURN(Axis axis, ParseAxis(text));

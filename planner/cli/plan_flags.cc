@@ -33,7 +33,7 @@ absl::StatusOr<std::string> PinsJson(const std::vector<std::string>& pins) {
     if (text.empty() || parsed.is_discarded() || parsed.is_structured()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--pin '", pin,
-                       "' is no pin. Like this: --pin 'train.py:57=True', or --pin 'lengths.max()=512' for every "
+                       "' is not a pin. Like this: --pin 'train.py:57=True', or --pin 'lengths.max()=512' for every "
                        "line that has this text"));
     }
     list.push_back({text, parsed});
@@ -54,7 +54,7 @@ absl::StatusOr<std::string> SharesJson(const std::vector<std::string>& policies)
     if (text == "zero") share = 0;
     if (share < 0 && (!absl::SimpleAtod(text, &share) || !(share >= 0 && share <= 1))) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--data-dependent ", policy, " is no share of a line. Like this: train.py:57=expect=0.3"));
+          absl::StrCat("--data-dependent ", policy, " is not a share of a line. Like this: train.py:57=expect=0.3"));
     }
     shares.push_back({policy.substr(0, equals), share});
   }
@@ -77,7 +77,7 @@ absl::Status FillDevice(const PlanFlags& flags, RunRequest* request) {
     const std::optional<uint64_t> bytes = ParseBytes(flags.memory);
     if (!bytes.has_value() || *bytes < (uint64_t{1} << 30)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--memory ", flags.memory, " is no size of a GPU. Like this: 40GiB"));
+          absl::StrCat("--memory ", flags.memory, " is not a size of a GPU. Like this: 40GiB"));
     }
     request->device.memory_mib = *bytes >> 20;
     request->device.source = "--memory";

@@ -48,7 +48,7 @@ struct PlanFlags {
   std::vector<std::string> PinnedTexts() const;
 };
 
-// "5%" as 0.05; InvalidArgument where it is no share.
+// "5%" as 0.05; InvalidArgument where it is not a share.
 absl::StatusOr<double> ParseMargin(absl::string_view text);
 
 // The recorder and the simulated CUDA beside this program.

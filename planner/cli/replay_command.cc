@@ -74,7 +74,8 @@ damaged, and this is of what could be read.
     if (memory_.empty()) return 0;
     const std::optional<uint64_t> bytes = ParseBytes(memory_);
     if (!bytes.has_value() || *bytes < (uint64_t{64} << 20))
-      return absl::InvalidArgumentError(absl::StrCat("--memory ", memory_, " is no size of a GPU. Like this: 24GiB"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--memory ", memory_, " is not a size of a GPU. Like this: 24GiB"));
     return *bytes;
   }
 

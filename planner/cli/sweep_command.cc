@@ -253,7 +253,7 @@ answer.
     console->ProgressDone();
     if (absl::IsCancelled(rows.status())) {
       return absl::UnavailableError(
-          absl::StrCat("ended. What is done is in ", results_dir_, "; the same command goes on from there."));
+          absl::StrCat("interrupted; results so far are in ", results_dir_, ". Run the same command to resume."));
     }
     GPUMEM_RETURN_IF_ERROR(rows.status());
     answer.rows = *std::move(rows);

@@ -74,5 +74,5 @@ class Accumulation(OptimizerChange):
             self.other_results = "BatchNorm sees half the batch"
         report = super().report()
         if self.argument != "flag" and self.loaders == 0:
-            report.update(applied=0, why="the batch size is no argument of the command, and of no DataLoader")
+            report.update(applied=0, why="the batch size is not an argument of the command, and of no DataLoader")
         return report

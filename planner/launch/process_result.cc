@@ -29,7 +29,7 @@ std::vector<fs::path> FilesEnding(const std::string& folder, const std::string& 
   std::error_code error, ignored;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     if (entry->path().extension() != ending) continue;
-    if (entry->file_size(ignored) <= kMaxBytes) files.push_back(entry->path());  // what is no file has none
+    if (entry->file_size(ignored) <= kMaxBytes) files.push_back(entry->path());  // what is not a file has none
   }
   std::sort(files.begin(), files.end());
   return files;

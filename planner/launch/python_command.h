@@ -23,7 +23,7 @@ struct PythonCommand {
   std::vector<std::string> arguments;
 };
 
-// None where it is no Python, or runs neither a script nor a module (-c, standard input).
+// None where it is not Python, or runs neither a script nor a module (-c, standard input).
 std::optional<PythonCommand> ParsePythonCommand(const std::vector<std::string>& command);
 
 }  // namespace gpumem::plan

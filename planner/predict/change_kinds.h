@@ -63,7 +63,7 @@ RunRequest WithChanges(RunRequest request, const Choice& choice, const std::opti
 // PYTORCH_CUDA_ALLOC_CONF with expandable segments; none where it says something of them already.
 std::optional<std::string> ExpandableSetting();
 
-// What a reader is told: the text and the cost of a change of which so much was applied.
+// What a reader gets: the text and the cost of a change of which so much was applied.
 std::string ChangeText(ChangeKind kind, const ChangeReport& report, const std::optional<BatchPlace>& batch);
 std::string CostText(ChangeKind kind, const ChangeReport& report);  // with what OtherResults says
 // Why the program computes other numbers with it; "" = the same, but for the order of additions.

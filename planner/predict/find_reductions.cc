@@ -151,7 +151,7 @@ class Finder {
     return row;
   }
 
-  // A program may handle what a change breaks, and do less from then on: that is no saving.
+  // A program may handle what a change breaks, and do less from then on: that is not a saving.
   uint64_t LeastSteps(const Choice& choice) const {
     const uint64_t steps = choice.Has(ChangeKind::kAccumulate) ? last_growth_ / 2 : last_growth_;
     return std::max<uint64_t>(steps, trains_ ? 1 : 0);

@@ -126,7 +126,7 @@ absl::StatusOr<PlannedRun> Forecaster::First() {
   first.lingers = RunRequest::Lingers::kYes;
   if (!expects_more_) return planner_->Run(first, "as it is");
   GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->RunAgain(first, was_tried ? "as it is, for longer" : "as it is"));
-  // What a program does that minds being forked is not what it does.
+  // A program that fails only when forked is run again in a fresh process.
   const bool may_mind = run.outcome.forked && (run.end == RunEnd::kFailed || !run.answered());
   return may_mind ? planner_->Run(first, "as it is, afresh") : absl::StatusOr<PlannedRun>(std::move(run));
 }
@@ -170,7 +170,7 @@ void Forecaster::TakeOtherValues(const PlannedRun& found, const PlannedRun& run)
   }
   uint64_t integers = 0;
   for (const PlannedProcess& process : found.processes) integers += process.reported.other_integers;
-  // One other whole number is no bound of what numbers may ask for.
+  // One other whole number is not a bound of what numbers may ask for.
   const uint64_t change = std::max(peaks.need(), forecast_.need()) - std::min(peaks.need(), forecast_.need());
   if (integers > 0 && change > forecast_.need() / 1000) forecast_.other_values_failed = SitesOf(run.reads);
 }

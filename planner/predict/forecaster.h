@@ -31,7 +31,7 @@ class Forecaster {
   // `expects_more`: there will be runs after that of the answer, so that its imports are worth keeping.
   Forecaster(RunRequest request, std::vector<Axis> axes, Planner* planner, bool expects_more);
 
-  // The run that is told of: the one asked for, or that of the largest values that fit. `policy_given`: what the data
+  // The run that is reported: the one asked for, or that of the largest values that fit. `policy_given`: what the data
   // are was said, so there is no second run for the other end.
   absl::StatusOr<PlannedRun> Answer(bool policy_given);
 

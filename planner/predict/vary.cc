@@ -46,7 +46,7 @@ absl::Status ParseValues(absl::string_view text, absl::string_view values, Axis*
   }
   for (const absl::string_view part : absl::StrSplit(values, ',')) {
     int64_t value = 0;
-    if (!ParseValue(part, &value)) return Wrong(text, absl::StrCat("\"", part, "\" is no whole number"));
+    if (!ParseValue(part, &value)) return Wrong(text, absl::StrCat("\"", part, "\" is not a whole number"));
     axis->values.push_back(value);
   }
   std::sort(axis->values.begin(), axis->values.end());

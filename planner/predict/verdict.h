@@ -47,7 +47,7 @@ struct Doubt {
   std::string unless;           // "a later batch needs more": what would break the promise, of doubts without an end
   std::string settle;           // "--steps all"; may be empty
   uint64_t less = 0, more = 0;  // bytes below and above the likely need
-  bool bounded = true;          // false: `more` is no upper end
+  bool bounded = true;          // false: `more` is not an upper end
 };
 
 struct Assessment {
@@ -66,7 +66,7 @@ absl::string_view VerdictName(Verdict verdict);
 // "later_steps", ...
 absl::string_view DoubtName(Doubt::Kind kind);
 
-// "7.75 GiB to 8.5 GiB, likely 8 GiB"; one number where there is no range, no upper one where that is no bound.
+// "7.75 GiB to 8.5 GiB, likely 8 GiB"; one number where there is no range, no upper one where that is not a bound.
 std::string RangeText(const Assessment& assessment);
 
 }  // namespace gpumem::plan

@@ -137,7 +137,7 @@ class Constraint::Evaluation {
 
   absl::StatusOr<double> AsNumber(const Value& value) const {
     if (value.number.has_value()) return *value.number;
-    return Wrong(absl::StrCat("\"", value.text, "\" is no number"));
+    return Wrong(absl::StrCat("\"", value.text, "\" is not a number"));
   }
 
   absl::StatusOr<Value> Sum() {
@@ -191,7 +191,7 @@ class Constraint::Evaluation {
       if (name == token.text) return Value{value, Number(value)};
     }
     --at_;
-    return Wrong(absl::StrCat("\"", token.text, "\" is no axis of this sweep"));
+    return Wrong(absl::StrCat("\"", token.text, "\" is not an axis of this sweep"));
   }
 
   const Constraint& constraint_;
@@ -221,7 +221,7 @@ absl::StatusOr<std::vector<Constraint::Token>> Constraint::Split(absl::string_vi
       tokens.push_back({Token::Kind::kNumber, std::string(text.substr(begin, i - begin)), begin});
       if (!Number(tokens.back().text).has_value()) {
         return absl::InvalidArgumentError(
-            absl::StrCat("constraint '", text, "': \"", tokens.back().text, "\" is no number"));
+            absl::StrCat("constraint '", text, "': \"", tokens.back().text, "\" is not a number"));
       }
     } else {
       const bool is_long =

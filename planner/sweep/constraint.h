@@ -27,7 +27,7 @@ class Constraint {
  public:
   static absl::StatusOr<Constraint> Parse(absl::string_view text);
 
-  // Fails where a name is no axis, a value is no number where one is needed, or something is divided by zero.
+  // Fails where a name is not an axis, a value is not a number where one is needed, or something is divided by zero.
   absl::StatusOr<bool> Holds(const Configuration& values) const;
 
   const std::string& text() const { return text_; }

@@ -36,7 +36,7 @@ std::string ShortName(const std::string& text) {
   return absl::StrFormat("%016x", hash);
 }
 
-// What has its name and is no folder is somebody else's.
+// What has its name and is not a folder is somebody else's.
 void RemoveFolder(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(fs::symlink_status(path, ignored))) fs::remove_all(path, ignored);

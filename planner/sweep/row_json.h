@@ -2,10 +2,11 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // A SweepRow as JSON and back, exact to the byte: what a sweep keeps of a configuration so that it need not run again.
-// Pure functions. Reading takes any bytes: what is no row of this version is an error that says what is wrong with it.
+// Pure functions. Reading takes any bytes: what is not a row of this version is an error that says what is wrong with
+// it.
 //
 //   const std::string text = RowJson(row);
-//   absl::StatusOr<SweepRow> same = ParseRow(text);   // or "stages[2].seconds is no number"
+//   absl::StatusOr<SweepRow> same = ParseRow(text);   // or "stages[2].seconds is not a number"
 
 #ifndef GPUMEM_PLANNER_SWEEP_ROW_JSON_H_
 #define GPUMEM_PLANNER_SWEEP_ROW_JSON_H_
@@ -34,7 +35,7 @@ void WriteRow(const SweepRow& row, JsonWriter* json);
 void WriteStages(const SweepRow& row, JsonWriter* json);
 void WriteBytes(absl::string_view key, const std::map<std::string, uint64_t>& bytes, JsonWriter* json);
 
-// Fails with DataLoss where `text` is no JSON, lacks a field or has one of another type, and with FailedPrecondition
+// Fails with DataLoss where `text` is not JSON, lacks a field or has one of another type, and with FailedPrecondition
 // where it is a row of another version.
 absl::StatusOr<SweepRow> ParseRow(absl::string_view text);
 

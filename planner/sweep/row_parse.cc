@@ -13,7 +13,7 @@ constexpr size_t kLongestRow = 64 << 20;  // of a row's text; the longest that i
 
 void ReadTime(const char* key, JsonReader* reader, double* seconds) {
   reader->Read(key, seconds);
-  if (*seconds < 0) reader->Fail(key, "is no time");
+  if (*seconds < 0) reader->Fail(key, "is not a time");
 }
 
 void ReadState(JsonReader* reader, RowState* state) {
@@ -59,7 +59,7 @@ void ReadLists(JsonReader* reader, SweepRow* row) {
   reader->Each("timeline", [&](JsonReader* value) {
     RowPoint& point = row->timeline.emplace_back();
     value->ReadTuple(&point.seconds, &point.allocated, &point.reserved, &point.process);
-    if (point.seconds < 0) value->Fail("[0]", "is no time");
+    if (point.seconds < 0) value->Fail("[0]", "is not a time");
   });
 }
 
@@ -68,7 +68,7 @@ void ReadLists(JsonReader* reader, SweepRow* row) {
 absl::StatusOr<SweepRow> ParseRow(absl::string_view text) {
   if (text.size() > kLongestRow) return absl::DataLossError("the row is larger than any row is");
   const absl::StatusOr<nlohmann::json> root = ParseJson(text);
-  if (!root.ok() || !root->is_object()) return absl::DataLossError("the row is no JSON object");
+  if (!root.ok() || !root->is_object()) return absl::DataLossError("the row is not a JSON object");
   JsonReader reader(*root);
   int version = 0;
   reader.Read("row_version", &version);

@@ -70,7 +70,7 @@ class SpecReader {
     }
     std::string names = "command, axes, configurations, constraints, constants, environment, model";
     for (const auto& [name, member] : kPlainKeys) absl::StrAppend(&names, ", ", name);
-    return Wrong(node, absl::StrCat("\"", key, "\" is no key of a sweep; these are: ", names));
+    return Wrong(node, absl::StrCat("\"", key, "\" is not a key of a sweep; these are: ", names));
   }
 
   absl::StatusOr<std::string> Text(const YAML::Node& node) const {
@@ -155,7 +155,7 @@ absl::Status WrongAxis(absl::string_view text, absl::string_view why) {
       "axis '", text, "': ", why, ". Like this: batch_size=1,2,4, seq_len=256..4096x2, layers=1..8 or env:NAME=a,b"));
 }
 
-// "256..4096x2", "1..8". False: it is no range.
+// "256..4096x2", "1..8". False: it is not a range.
 absl::StatusOr<bool> ReadRange(absl::string_view text, absl::string_view values, SweepAxis* axis) {
   const std::vector<absl::string_view> ends = absl::StrSplit(values, absl::MaxSplits("..", 1));
   int64_t first = 0, last = 0, factor = 0;
@@ -207,7 +207,7 @@ absl::StatusOr<SweepSpec> ParseSpec(absl::string_view text, const std::string& n
   try {
     return reader.Read(YAML::Load(std::string(text)));
   } catch (const YAML::Exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " is no YAML: ", error.what()));
+    return absl::InvalidArgumentError(absl::StrCat(name, " is not YAML: ", error.what()));
   }
 }
 

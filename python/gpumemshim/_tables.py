@@ -24,7 +24,7 @@ def parse_size(text):
         return int(text)
     found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(?:([KMGT])(?:i?B)?|B)?\s*", str(text), re.IGNORECASE)
     if not found:
-        raise ValueError(f"{text!r} is no size. Write it as '2 GB', '512 MiB' or '4096'")
+        raise ValueError(f"{text!r} is not a size. Write it as '2 GB', '512 MiB' or '4096'")
     return int(float(found[1]) * 1024 ** (" KMGT".index((found[2] or " ").upper())))
 
 

@@ -129,7 +129,7 @@ def main(words=None):
         return 0 if words[:1] in (["-h"], ["--help"]) else 2
     folder = pathlib.Path(words[0] if words else ".")
     if not folder.is_dir():
-        print(f"gpumemshim.mcp: {folder} is no folder. Name the one that the traces lie in", file=sys.stderr)
+        print(f"gpumemshim.mcp: {folder} is not a folder. Name the one that the traces lie in", file=sys.stderr)
         return 2
     try:
         _program.find()

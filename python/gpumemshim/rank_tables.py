@@ -87,7 +87,7 @@ class DuckDb:
     """
 
     def __init__(self, folder, memory="2GB"):
-        """ImportError without the package; GpumemError where `folder` is no export."""
+        """ImportError without the package; GpumemError where `folder` is not an export."""
         import duckdb
 
         self.connection = duckdb.connect(config={"memory_limit": memory})
@@ -105,7 +105,7 @@ class ClickHouse:
     """The same by ClickHouse inside this process (package `chdb`). Close it, or use it in `with`: chdb has one session a process."""
 
     def __init__(self, folder):
-        """ImportError without the package; GpumemError where `folder` is no export."""
+        """ImportError without the package; GpumemError where `folder` is not an export."""
         from chdb import session
 
         self.session = session.Session()
@@ -166,7 +166,7 @@ def main(arguments=None):
     asked = parser.parse_intermixed_args(arguments)
     unknown = [name for name in asked.answers if name not in answers()]
     if unknown:
-        parser.error(f"{unknown[0]} is no answer; these are: {', '.join(answers())}")
+        parser.error(f"{unknown[0]} is not an answer; these are: {', '.join(answers())}")
     try:
         if asked.script:
             print(script(asked.engine, asked.folder, asked.answers), end="")

@@ -131,7 +131,7 @@ def main(arguments=None):
     asked = parser.parse_intermixed_args(arguments)
     unknown = [name for name in asked.answers if name not in rank_tables.answers()]
     if unknown:
-        parser.error(f"{unknown[0]} is no answer; these are: {', '.join(rank_tables.answers())}")
+        parser.error(f"{unknown[0]} is not an answer; these are: {', '.join(rank_tables.answers())}")
     from pyspark.sql import SparkSession
 
     try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""What the scripts/check_* scripts share: which files the repository has, and how a finding is told.
+"""What the scripts/check_* scripts share: which files the repository has, and how a finding is printed.
 
 A check is a function find(root) that yields Finding values. run_check() prints them with the way to mend them, and returns the exit code.
 `--root DIR` checks another tree: the self-tests seed a violation in a copy and want to see it found.

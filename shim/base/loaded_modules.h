@@ -59,7 +59,7 @@ uint32_t NumberOf(uint64_t pc);
 uint64_t Epoch();
 
 // Addresses about which an unwinder that remembers may be wrong: in code that replaced other code, and outside of all
-// modules (generated code). NoteForeign is told of the latter; false where that place was known already.
+// modules (generated code). NoteForeign is called for the latter; false where that place was known already.
 bool IsIrregular(uint64_t pc);
 bool IsForeign(uint64_t pc);
 bool NoteForeign(uint64_t pc);

@@ -48,7 +48,7 @@ constexpr uint32_t kCuptiTimeoutMs = 500;
 constexpr uint32_t kServerStopTimeoutMs = 500;
 constexpr uint64_t kSayWaitNs = 200'000'000;
 
-// Of the thread that entered kEnded: its id, and 1 once it has said what there is to say (futex).
+// Of the thread that entered kEnded: its id, and 1 after it printed its last line (futex).
 std::atomic<int32_t> g_ender;
 std::atomic<uint32_t> g_reported;
 

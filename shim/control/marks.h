@@ -5,7 +5,7 @@
 // and `gpumemshim ctl` and become events like any other, so that their order among allocations is right.
 //
 // While recording is off, stages, the step and the tag are kept up to date aside (open_ranges.h), and a recording that
-// begins is told what is open.
+// begins receives what is open.
 //
 // Thread-safety: any thread, any time; lock-free while recording. Failure: false, and nothing is said.
 //

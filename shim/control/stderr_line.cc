@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kWaitMs = 100;
 
-// What a shell hands down is not closed by exec, and is no directory, block device or file that can be read as well.
+// What a shell hands down is not closed by exec, and is not a directory, block device or file that can be read as well.
 bool LooksLikeStderr() {
   const int flags = fcntl(STDERR_FILENO, F_GETFL), descriptor_flags = fcntl(STDERR_FILENO, F_GETFD);
   struct stat status;

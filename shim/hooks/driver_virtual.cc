@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The driver's virtual memory management. Physical memory is told by its handle, address space by its address; a
+// The driver's virtual memory management. Physical memory is known by its handle, address space by its address; a
 // mapping joins the two. Physical memory lives until it is released and unmapped, which the analyzer works out. The
 // device is the one that the properties name: there need be no current context on this thread.
 

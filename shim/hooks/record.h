@@ -63,8 +63,8 @@ auto RecordAfter(ApiId api, EventKind kind, Memory memory, Call call, Fill fill)
   return result;
 }
 
-// For what is no allocation: a context, a module. It is recorded inside of other calls too, since cudaMalloc makes the
-// context and then allocates. `prepare()` runs before the call, its answer is handed to `fill(event, answer)`.
+// For what is not an allocation: a context, a module. It is recorded inside of other calls too, since cudaMalloc makes
+// the context and then allocates. `prepare()` runs before the call, its answer is handed to `fill(event, answer)`.
 template <typename Prepare, typename Call, typename Fill>
 auto RecordInside(ApiId api, EventKind kind, Prepare prepare, Call call, Fill fill) {
   const Scope scope;

@@ -67,7 +67,7 @@ def answer_backtrace():
 
 
 def answer_eval(source):
-    """An expression's value, or nothing of a statement; what it raises is told, and never raised in the program."""
+    """An expression's value, or nothing of a statement; what it raises is reported, and never raised in the program."""
     space, kind = sys.modules["__main__"].__dict__, "value"
     try:
         try:

@@ -37,7 +37,7 @@ struct Existing {
 
 void RequestExisting();
 // In the writer's thread, with each event of PyTorch's and once a second: an interpreter is known only after a thread
-// of its own came by. Where none is, that is told after some seconds.
+// of its own came by. Where none is, that is reported after some seconds.
 void RetryExisting(bool once_a_second);
 Existing GetExisting();
 

@@ -46,7 +46,7 @@ class ProcessGroups:
             record.define(PROCESS_GROUP, message(reported))
 
     def ask(self, question, group):
-        """None where it is no function in C, or it does not know."""
+        """None where it is not a function in C, or it does not know."""
         if question is None or record.code(question) is not None:
             return None
         try:

@@ -6,7 +6,7 @@
 // behind the helper's first look. Its global `record` is what the helper has (natives.cc), with `record.end()` besides.
 //
 // Thread-safety: SetInjectedScript before helpers run; RunInjectedScript with the GIL held. Failure: told as the
-// helper's are; the program goes on. What is no Exception (SystemExit, KeyboardInterrupt) is raised in the program.
+// helper's are; the program goes on. What is not an Exception (SystemExit, KeyboardInterrupt) is raised in the program.
 
 #ifndef GPUMEM_SHIM_PYTHON_INJECTED_SCRIPT_H_
 #define GPUMEM_SHIM_PYTHON_INJECTED_SCRIPT_H_

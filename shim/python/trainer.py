@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """The step and the epoch that a trainer counts, where one is at work: a part of the helper.
 
-That there is one is told by the frames that call the optimizer. Its object is looked for among all objects of the program, once, and its counters are
+That there is one is known by the frames that call the optimizer. Its object is looked for among all objects of the program, once, and its counters are
 read. Nothing of it is imported, called or changed.
 """
 

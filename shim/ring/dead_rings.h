@@ -11,7 +11,7 @@
 //
 // Called by the writer thread, and by processes that had children when they end; never in a hook. Uses no heap. Several
 // may do it at once, in other processes too: one wins, and a kill at any moment leaves the ring, its copy, or both.
-// Whether a process is gone is told by the lock that it has on its ring, in other containers and behind an exec too.
+// Whether a process is gone is known by the lock that it has on its ring, in other containers and behind an exec too.
 // Any failure means that a ring stays; after kKeepSeconds it is removed all the same, and after an hour where its trace
 // was deleted.
 //

@@ -22,7 +22,7 @@ bool TakesValue(const char* option) {
          std::strcmp(option, "--check-hash-based-pycs") == 0;
 }
 
-// What the interpreter is told to run. Short options may be joined ("-Im module", "-uc code").
+// What the interpreter is asked to run. Short options may be joined ("-Im module", "-uc code").
 struct Target {
   const char* name;
   bool is_path;

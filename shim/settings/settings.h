@@ -108,13 +108,13 @@ struct Settings {
 
 Settings ReadSettings();
 
-// "USR1", "SIGUSR2", "12", "RTMIN+3" as a number; 0 where it is no signal that a program may use as it likes.
+// "USR1", "SIGUSR2", "12", "RTMIN+3" as a number; 0 where it is not a signal that a program may use as it likes.
 int ParseSignal(const char* text);
 
 // "8388608", "8M", "8MiB", "512k"; 0 where it is none of these.
 uint64_t ParseSize(const char* text);
 
-// "1000"; `otherwise` where the text is no number, or one beyond a day.
+// "1000"; `otherwise` where the text is not a number, or one beyond a day.
 uint32_t ParseMilliseconds(const char* text, uint32_t otherwise);
 
 // "1", "true", "yes", "on" in any case; `otherwise` where the text is absent or empty; all else is false.

@@ -99,7 +99,7 @@ size_t UnknownSettingsLine(const char* const* environment, char* out, size_t cap
     if (IsKnown(*environment, size) || ++count > kMaxNamed) continue;
     text.Add(count == 1 ? "gpumemshim: " : "; ");
     AddName(*environment, size, &text);
-    text.Add(" is no setting of this version");
+    text.Add(" is not a setting of this version");
     const char* nearest = NearestSetting(*environment, size);
     if (nearest != nullptr) text.Add(" (").Add(nearest).Add(" is)");
   }

@@ -6,7 +6,7 @@
 // Thread-safety: reads the environment as getenv does. Failure: none; what does not fit a line is cut.
 //
 //   UnknownSettingsLine(environ, line, sizeof line);
-//   // "gpumemshim: GPUMEMSHIM_OUPUT is no setting of this version (GPUMEMSHIM_OUTPUT is). docs/environment.md ..."
+//   // "gpumemshim: GPUMEMSHIM_OUPUT is not a setting of this version (GPUMEMSHIM_OUTPUT is). docs/environment.md ..."
 
 #ifndef GPUMEM_SHIM_SETTINGS_UNKNOWN_SETTINGS_H_
 #define GPUMEM_SHIM_SETTINGS_UNKNOWN_SETTINGS_H_

@@ -139,7 +139,7 @@ Found CutAt(const ThreadState* state, uint32_t end, const Unwound& unwound) {
   return {own, kept, own + kept, unwound.count, !whole, whole, unwound.irregular};
 }
 
-// Remembers a stack that comes again, so that the next time it is told by its words alone.
+// Remembers a stack that comes again, so that the next time it is known by its words alone.
 [[gnu::noinline]] void Remember(ThreadState* state, uintptr_t frame, uint64_t key, const Found& found, uint64_t hash) {
   if (found.forgettable || !state->paths.IsWorthLearning(key, hash)) return;
   const void* caller = Load<const void*>(reinterpret_cast<const void*>(frame), sizeof(void*));

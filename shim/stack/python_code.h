@@ -38,7 +38,7 @@ struct Text {
 // False where it is no str that can be read.
 bool ReadString(const Interpreter& python, const void* object, char* buffer, size_t capacity, Text* text);
 
-// Appends one code point; returns the bytes written, 0 where there is no room. Surrogates and what is no code point
+// Appends one code point; returns the bytes written, 0 where there is no room. Surrogates and what is not a code point
 // become U+FFFD.
 size_t EncodeUtf8(uint32_t code_point, char* out, size_t capacity);
 

@@ -44,8 +44,8 @@ void LiveSet::ApplyTorch(const Event& event, const EventIds& ids) {
   }
 }
 
-// What existed when recording began (trace.proto, EXISTING) is told later than that: what happened at its address since
-// is known better. False: the event is another one.
+// What existed when recording began (trace.proto, EXISTING) is recorded later than that: what happened at its address
+// since is known better. False: the event is another one.
 bool LiveSet::ApplyExisting(const Event& event, const EventIds& ids) {
   if (event.kind == EventKind::kRecordingStart && event.handle == kStartWithExisting) {
     watches_ = true;

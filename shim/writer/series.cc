@@ -20,7 +20,8 @@ namespace {
 constexpr uint64_t kBytesPerEvent = 4;
 constexpr char kExtension[] = ".gmtrace";
 
-// By which a plain file is told from what somebody else put in its place, on whatever disk; 0 where there is none.
+// By which a plain file is distinguished from what somebody else put in its place, on whatever disk; 0 where there is
+// none.
 uint64_t IdentityOf(const char* path) {
   struct stat status;
   if (kernel::Lstat(path, &status) != 0 || !S_ISREG(status.st_mode)) return 0;

@@ -47,8 +47,8 @@ struct Run {
   std::atomic<uint64_t> written_until_ns{0};
   std::atomic<uint32_t> stop_timeout_ms{0};
   // Copied between two readings of an even `progress_version` that are equal; odd while it is written. By 8-byte words,
-  // so that a copy that is thrown away is no data race. A word's release and acquire take the odd version along, as a
-  // fence would, which the thread sanitizer does not know.
+  // so that a copy that is thrown away is not a data race. A word's release and acquire take the odd version along, as
+  // a fence would, which the thread sanitizer does not know.
   std::atomic<uint32_t> progress_version{0};
   std::atomic<uint64_t> progress[sizeof(Progress) / 8] = {};
 };

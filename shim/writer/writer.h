@@ -191,7 +191,7 @@ bool Start(const Config& config);
 
 // Takes what is left, writes counters, losses and End, joins the thread, stops the ring and removes its file. Waits at
 // most about timeout_ms; past it the thread is left to itself and complete is false. Then report_timeout_ms more for
-// callbacks.watcher.passed, which is told last. Without Start: an empty summary.
+// callbacks.watcher.passed, which is called last. Without Start: an empty summary.
 Summary Stop(uint32_t timeout_ms, uint32_t report_timeout_ms = 0);
 
 // The same where the process ends at once: by any thread, also by several, beside Stop, and in a signal handler in the

@@ -131,7 +131,7 @@ Environment ReadEnvironment() {
   environment.compute_capability = static_cast<int>(Number("SIMCUDA_CC", 90));
   ReadProcessor(&environment);
   environment.driver_version = static_cast<int>(Number("SIMCUDA_DRIVER_VERSION", 13000));
-  // The made-up device is no GPU: sizes that were measured on one are not its own.
+  // The made-up device is not a GPU: sizes that were measured on one are not its own.
   const bool made_up = environment.name.rfind("SimCUDA", 0) == 0 && std::getenv("SIMCUDA_WORKSPACE_TABLE") == nullptr;
   const std::string workspaces = Text("SIMCUDA_WORKSPACES", "measured");
   environment.workspaces = made_up && workspaces == "measured" ? "none" : workspaces;

@@ -85,7 +85,7 @@ class LinearMemory {
 
   // `device` -1 makes a pool of host memory.
   CUresult CreatePool(const Caller& caller, uint64_t max_bytes, MemoryPool** pool);
-  int PoolDevice(const MemoryPool* pool);  // -1 for a pool of host memory and for what is no pool
+  int PoolDevice(const MemoryPool* pool);  // -1 for a pool of host memory and for what is not a pool
   CUresult DestroyPool(const Caller& caller, MemoryPool* pool);
   CUresult TrimPool(const Caller& caller, MemoryPool* pool, uint64_t keep_bytes);
   CUresult GetPoolAttribute(MemoryPool* pool, CUmemPool_attribute attribute, void* value);

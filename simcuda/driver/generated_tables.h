@@ -23,7 +23,7 @@ struct EntryPoint {
 extern const EntryPoint kEntryPoints[];
 extern const size_t kEntryPointCount;
 
-// "CUDA_ERROR_OUT_OF_MEMORY", or null for a number that is no CUresult.
+// "CUDA_ERROR_OUT_OF_MEMORY", or null for a number that is not a CUresult.
 const char* ResultName(CUresult result);
 
 }  // namespace simcuda

@@ -5,8 +5,8 @@
 // the record) and of a pool's pointers. The importer gets addresses and the size; the bytes are not shared, and the
 // exporter's memory is not kept by it.
 //
-// Thread-safety: pure functions. Failure mode: CUDA_ERROR_INVALID_VALUE for what is no record or names a process that
-// is gone, CUDA_ERROR_INVALID_DEVICE where the importer does not see the device.
+// Thread-safety: pure functions. Failure mode: CUDA_ERROR_INVALID_VALUE for what is not a record or names a process
+// that is gone, CUDA_ERROR_INVALID_DEVICE where the importer does not see the device.
 #ifndef SIMCUDA_DRIVER_SHARING_H_
 #define SIMCUDA_DRIVER_SHARING_H_
 

@@ -70,7 +70,8 @@ __attribute__((visibility("default"))) uint64_t simcuda_workspace(const simcuda_
   Workspaces& all = All();
   const std::lock_guard lock(all.mutex);
   const FoundSize given = AnswerAsk(*ask, all.table);
-  // A handle is no operation of the program's: where its size is not known, that is part of the guess at the context.
+  // A handle is not an operation of the program's: where its size is not known, that is part of the guess at the
+  // context.
   if (given.known == Known::kNothing && std::string_view(ask->operation) == "handle") return 0;
   const std::tuple key(std::string(ask->library), std::string(ask->operation), std::string(ask->parameters));
   auto at = all.places.find(key);

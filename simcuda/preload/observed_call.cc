@@ -7,7 +7,7 @@
 //   simcuda_observe((call, before, after)) -> callable(keys, *args, **kwargs)
 //     before(args, kwargs)            None: go on; a tuple of one: the result, without a call
 //     call(keys, *args, **kwargs)     PyTorch's own kernel. It shows a tensor that wraps a number as that number, and
-//                                     takes it back only where it is told to: ToIValueAllowNumbersAsTensors.
+//                                     takes it back only on request: ToIValueAllowNumbersAsTensors.
 //     after(result, args, kwargs)     None, or a tuple of one: the result
 //
 // While before or after run, observed calls of this thread are plain calls. An error of theirs is dropped: what they do

@@ -45,7 +45,7 @@ int CurrentDevice();
 // Makes the device's primary context current on this thread.
 cudaError_t UseDevice(int device);
 
-// "cudaErrorMemoryAllocation", or null for a number that is no cudaError_t. Generated.
+// "cudaErrorMemoryAllocation", or null for a number that is not a cudaError_t. Generated.
 const char* ErrorName(cudaError_t error);
 
 // The driver's shape of an array; false for a format that no array has.

@@ -3,7 +3,7 @@
 """Remember what a wheel lacks, by the identity (names, sizes, times) of its libraries and of ours.
 
 One folder a pair under $XDG_CACHE_HOME/gpumemshim/simcuda (~/.cache): report.json, and the extra libraries. A cache that
-cannot be written is no error: reports are then made anew, and extra libraries lie in a fresh temporary folder.
+cannot be written is not an error: reports are then made anew, and extra libraries lie in a fresh temporary folder.
 """
 import glob
 import hashlib

@@ -126,7 +126,7 @@ class Prompt(AttachTest):
         self.run_prompt(*SETUP.command("-i"), "-q", prompt=">>> ")
 
     def test_that_ends_at_once(self):
-        """What existed is told in the line that ends the program by `_exit`: nobody writes it to the file any more, and it is read from the ring."""
+        """What existed is in the line that ends the program by `_exit`: nobody writes it to the file any more, and it is read from the ring."""
         self.run_prompt(*SETUP.command("-i"), "-q", prompt=">>> ", ends_at_once=True)
 
     def test_ipython(self):

@@ -112,7 +112,7 @@ NAMED_BY_HANDLE = ("physical_create", "physical_release", "physical_retain")
 
 
 def calls_by_name(calls):
-    """Address or handle -> its calls in order: [(kind, bytes where the kind has them)]. Order between threads is told by each name alone."""
+    """Address or handle -> its calls in order: [(kind, bytes where the kind has them)]. Order between threads is known by each name alone."""
     found = collections.defaultdict(list)
     for kind, address, handle, size in calls:
         if kind in COMPARED_KINDS:

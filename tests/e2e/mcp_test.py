@@ -98,7 +98,7 @@ class McpTest(unittest.TestCase):
         for place in ("none", "my runs/a.gmtrace"):
             done = self.ask("--python", SETUP.python, place)
             self.assertEqual(done.returncode, 3)
-            self.assertIn(f"{place} is no folder", done.stderr)
+            self.assertIn(f"{place} is not a folder", done.stderr)
         self.assertEqual(self.ask("a", "b").returncode, 2)
 
 

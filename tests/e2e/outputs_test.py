@@ -247,7 +247,7 @@ class Outputs(unittest.TestCase):
                 self.assertEqual(os.readlink(path), to.name)
                 if to.exists():  # run --force frees the name for a program, which here records nothing
                     self.assertEqual(stat.S_IMODE(to.stat().st_mode), 0o640)
-                    is_kept = done.returncode in (2, 3) or words[0] == "ranks"  # the file is no summary, so that of the run gets a number
+                    is_kept = done.returncode in (2, 3) or words[0] == "ranks"  # the file is not a summary, so that of the run gets a number
                     self.assertEqual(is_kept, to.read_bytes() == b"old", done.stderr)
                 self.assertFalse([name for name in os.listdir(folder) if ".tmp." in name])
 

@@ -111,7 +111,7 @@ class Goals(Changed):
 
 
 class Others(Changed):
-    """What does not apply, or breaks the program, is no saving."""
+    """What does not apply, or breaks the program, is not a saving."""
 
     def test_what_breaks_the_program(self):
         explained = self.explain(OTHERS, "breaks")

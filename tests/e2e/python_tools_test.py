@@ -44,7 +44,7 @@ class PytestTest(unittest.TestCase):
         self.assertIn("GPU memory: 36 MiB at once, more than the limit of 32 MiB", done.stdout)
         self.assertRegex(done.stdout, r"100 MiB  .*limited_tests.py:\d+ mib")
         self.assertIn("GPU memory: 4 MiB left behind, more than the limit of 1 MiB", done.stdout)
-        self.assertIn("'a lot' is no size. Write it as '2 GB', '512 MiB' or '4096'", done.stdout)
+        self.assertIn("'a lot' is not a size. Write it as '2 GB', '512 MiB' or '4096'", done.stdout)
         self.assertIn("ValueError: its own", done.stdout)
         self.assertIn("1 xfailed", done.stdout)
         self.assertNotIn("== GPU memory ==", done.stdout)

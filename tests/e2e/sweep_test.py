@@ -144,7 +144,7 @@ class Failures(Swept):
         rows = {row["values"]["batch-size"]: row for row in self.sweep(*options, expected=1, program=program)["configurations"]}
         self.assertEqual({number: row["state"] for number, row in rows.items()},
                          {1: "failed", 2: "failed", 3: "timed_out", 4: "spins", 5: "no_cuda", 6: "fits", 30000000: "out_of_memory"})
-        self.assertEqual(rows[1]["reason"], "ValueError: a batch of one is no batch")
+        self.assertEqual(rows[1]["reason"], "ValueError: a batch of one is not a batch")
         self.assertEqual((rows[1]["exit_code"], rows[2]["exit_code"]), (1, 128 + signal.SIGSEGV))
         self.assertIn("signal 11", rows[2]["reason"])
         self.assertRegex(rows[3]["reason"], r"swept.py:\d+ in mixed")
@@ -158,7 +158,7 @@ class Failures(Swept):
         self.sweep("--retry", *options[:1], "batch-size=1,6", *options[2:], expected=1, program=program)
         self.assertEqual([run["batch_size"] for run in self.runs()[before:]], [1])
         page = self.run_sweep(*options, expected=1, program=program)
-        self.assertIn("a batch of one is no batch", page)
+        self.assertIn("a batch of one is not a batch", page)
 
     def test_imports_that_cannot_be_made_before_a_fork(self):
         packages = self.folder / "site-packages"

@@ -68,7 +68,7 @@ class Device(BugTest):
 
 class Arguments(BugTest):
     def test_null_out_parameters(self):
-        """The driver's answer, not a crash in us; what it turned down is no memory."""
+        """The driver's answer, not a crash in us; what it turned down is not memory."""
         self.answers("null")
         events = self.events() if self.traces() else []
         self.assertEqual(self.of_kind(events, "alloc", "physical_create", "address_reserve"), [])

@@ -179,7 +179,7 @@ class Commands(ControlTest):
     def test_unknown_settings_are_named_once(self):
         self.start("init", "init", GPUMEMSHIM_OUPUT="x")
         errors = self.end()
-        self.assertEqual(errors.count("GPUMEMSHIM_OUPUT is no setting of this version (GPUMEMSHIM_OUTPUT is)"), 1, errors)
+        self.assertEqual(errors.count("GPUMEMSHIM_OUPUT is not a setting of this version (GPUMEMSHIM_OUTPUT is)"), 1, errors)
 
     def test_a_signal_switches(self):
         self.start("init", f"alloc {MIB}", GPUMEMSHIM_SIGNAL="USR2")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A program that uses CUPTI itself, as a profiler does, and loads CUDA's libraries only when it is told to. Its words
+// A program that uses CUPTI itself, as a profiler does, and loads CUDA's libraries only on request. Its words
 // are done one after the other; each that answers prints its answer:
 //
 //   runtime NAME   loads libcudart       cupti NAME    loads libcupti

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A program that does what it is told, line by line, and says "ok" to each: so that a test can switch its recording
+// A program that obeys, line by line, and says "ok" to each: so that a test can switch its recording
 // in between. It marks its stages through gpumemshim.h.
 //
 //   init          the first use of CUDA

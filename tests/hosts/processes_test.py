@@ -199,7 +199,7 @@ class Descriptors(ProcessTest):
 
 
 class PlainFiles(ProcessTest):
-    """Nothing is opened that is no plain file: a pipe without a reader would hold up whoever opens it."""
+    """Nothing is opened that is not a plain file: a pipe without a reader would hold up whoever opens it."""
 
     def test_a_pipe_in_the_place_of_the_trace(self):
         """The program closes our descriptor, somebody puts a pipe where the trace was: it is gone, and the program ends."""

@@ -29,7 +29,7 @@ def text_of(*command, **more):
 
 
 def packages_of_archives():
-    """Debian's packages whose archives gpumemshim is linked with, by the line that links it; none where this is no Debian."""
+    """Debian's packages whose archives gpumemshim is linked with, by the line that links it; none where this is not a Debian."""
     if shutil.which("dpkg-query") is None:
         return set()
     commands = text_of("ninja", "-C", BUILD, "-t", "commands", "bin/gpumemshim").splitlines()

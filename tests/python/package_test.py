@@ -28,7 +28,7 @@ from gpumemshim import _annotations, _library, _watch  # noqa: E402
 
 
 class Recorder:
-    """In the library's place: writes down what it is told."""
+    """In the library's place: writes down what it receives."""
 
     def __init__(self):
         self.reported = []

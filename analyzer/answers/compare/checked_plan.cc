@@ -42,7 +42,7 @@ absl::StatusOr<Slack> SlackOf(const Json& doubts) {
   Slack slack;
   if (!doubts.is_array()) return absl::InvalidArgumentError("its doubts are no list");
   for (const Json& doubt : doubts) {
-    if (!doubt.is_object()) return absl::InvalidArgumentError("a doubt is no object");
+    if (!doubt.is_object()) return absl::InvalidArgumentError("a doubt is not an object");
     const std::string kind = Text(doubt, "kind"), settle = Text(doubt, "settle");
     const std::string what = absl::StrCat(Text(doubt, "what"), settle.empty() ? "" : ". To settle it: ", settle);
     slack.of_total.push_back(what);
@@ -84,7 +84,7 @@ absl::Status ReadRange(const Json& root, CheckedRun* run, uint64_t allocated, ui
     run->total = With(process, slack);
     return absl::OkStatus();
   }
-  if (!range->is_object()) return absl::InvalidArgumentError("its range is no object");
+  if (!range->is_object()) return absl::InvalidArgumentError("its range is not an object");
   const auto low = Number(*range, "low_bytes"), likely = Number(*range, "likely_bytes"),
              high = Number(*range, "high_bytes");
   const auto bounded = range->find("bounded");

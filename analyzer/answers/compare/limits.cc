@@ -22,7 +22,7 @@ namespace {
 absl::Status SetBytes(absl::string_view key, absl::string_view value, std::optional<uint64_t>* limit) {
   *limit = ParseBytes(value);
   if (limit->has_value()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(key, ": ", value, " is no size. Give bytes, 512MiB or 70GiB"));
+  return absl::InvalidArgumentError(absl::StrCat(key, ": ", value, " is not a size. Give bytes, 512MiB or 70GiB"));
 }
 
 absl::StatusOr<double> Percentage(absl::string_view key, absl::string_view value) {
@@ -30,7 +30,7 @@ absl::StatusOr<double> Percentage(absl::string_view key, absl::string_view value
   double percent = 0;
   if (absl::SimpleAtod(digits, &percent) && std::isfinite(percent) && percent >= 0 && percent <= 1000)
     return percent / 100;
-  return absl::InvalidArgumentError(absl::StrCat(key, ": ", value, " is no percentage. Give 20%"));
+  return absl::InvalidArgumentError(absl::StrCat(key, ": ", value, " is not a percentage. Give 20%"));
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ absl::Status SetLimit(absl::string_view key, const std::string& value, Limits* l
   }
   return absl::InvalidArgumentError(
       absl::StrCat("\"", key,
-                   "\" is no limit; these are: max_peak, max_reserved, max_total, max_leak, "
+                   "\" is not a limit; these are: max_peak, max_reserved, max_total, max_leak, "
                    "max_fragmentation, baseline, tolerance"));
 }
 

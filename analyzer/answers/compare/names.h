@@ -19,7 +19,7 @@
 
 namespace gpumem {
 
-// "file:line function", as reports write places; all of the text is the function where it is no place.
+// "file:line function", as reports write places; all of the text is the function where it is not a place.
 CodePlace ParsePlace(const std::string& text);
 
 // Without the ":134" of lines.

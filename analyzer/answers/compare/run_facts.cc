@@ -145,7 +145,7 @@ void ReadProcess(const Analysis& analysis, RunFacts* facts) {
   facts->versions = analysis.process.versions;
   facts->environment = analysis.process.environment;
   facts->settings = analysis.process.settings;
-  // What an import says of itself is no setting of the program.
+  // What an import says of itself is not a setting of the program.
   std::erase_if(facts->settings, [](const auto& each) { return absl::StartsWith(each.first, kImportPrefix); });
 }
 

@@ -48,7 +48,7 @@ std::vector<const Check*> Found(const Explanation& explanation) {
   return found;
 }
 
-// What an action sets, "expandable_segments:True"; "" where it is no setting.
+// What an action sets, "expandable_segments:True"; "" where it is not a setting.
 absl::string_view SettingsOf(absl::string_view action) {
   return absl::ConsumePrefix(&action, "PYTORCH_CUDA_ALLOC_CONF=") ? action.substr(0, action.find(';'))
                                                                   : absl::string_view();

@@ -66,7 +66,7 @@ Check Growth(const char* id, const char* question, LeakKind kind, const ExplainS
 }
 
 Check Stopped(const ExplainSubject& subject) {
-  Check check = AskOfLeak("settled", "What grew and stopped, and so is no leak?");
+  Check check = AskOfLeak("settled", "What grew and stopped, and so is not a leak?");
   const LeakDevice* const device = LeaksOf(*subject.input->leaks, subject.device->device);
   uint64_t bytes = 0, rows = 0;
   for (size_t i = 0; device != nullptr && i < device->rows.size(); ++i) {

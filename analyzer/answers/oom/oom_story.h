@@ -59,7 +59,7 @@ struct OomAction {
   uint64_t bytes = 0;  // that it can make available at most; 0: nothing is gained by it, or it is not known
 };
 // What is certain first, then what is enough alone, then the rest.
-// `fit_is_replayed`: fit_expandable is no estimate.
+// `fit_is_replayed`: fit_expandable is not an estimate.
 std::vector<OomAction> ActionsOnOom(const OomEvent& oom, const ReportInput& input, bool fit_is_replayed = false);
 
 // Bytes of the live set by the stage that allocated them; kNone: unknown.

@@ -147,7 +147,7 @@ Scatter ScatterOf(const Windows& windows, double slope) {
   return correlation < kLasting ? Scatter::kStays : Scatter::kLasts;
 }
 
-// What a collector gives back was never kept: it is no growth. After the deepest fall of the stretch the lowest level
+// What a collector gives back was never kept: it is not growth. After the deepest fall of the stretch the lowest level
 // must have risen with the line. Small falls are the noise of batches.
 bool FloorsRise(const Windows& windows, double slope) {
   const std::vector<double>& level = windows.level;

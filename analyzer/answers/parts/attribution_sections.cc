@@ -36,7 +36,7 @@ std::string KnownBy(const std::array<uint64_t, kEvidences>& bytes) {
   return absl::StrJoin(words, ", ");
 }
 
-// What of a category is told apart, where that says something: all parameters are trainable in most programs.
+// What of a category is distinguished, where that says something: all parameters are trainable in most programs.
 void AddParts(const Moment& moment, Category category, std::vector<Page::Row>* rows) {
   if (category == Category::kParameter && moment.parts[Index(Part::kFrozen)] == 0) return;
   for (size_t i = Index(Part::kTrainable); i < kParts; ++i) {

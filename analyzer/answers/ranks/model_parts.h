@@ -5,7 +5,8 @@
 // parallel jobs all hold the same names: one part. Stages of a pipeline and experts do not: they differ by design.
 //
 //   rank 0  embedding, layers.0, layers.1   part 0        a rank with one layer more, among others with the same
-//   rank 1  layers.2, layers.3              part 1        names and that one, is no part of its own: it is an outlier
+//   rank 1  layers.2, layers.3              part 1        names and that one, is not a part of its own: it is an
+//   outlier
 //
 // Pure function, thread-safe; never fails. Ranks of which no parameters are known are in part 0.
 

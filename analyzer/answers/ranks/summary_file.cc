@@ -88,7 +88,7 @@ void ForEachNewMember(Rank* rank, const Each& each) {
   each("other_peak_bytes", &rank->other_peak_bytes);
 }
 
-// Lists of so many numbers each, the last one of which is no hash; none where one of them is something else.
+// Lists of so many numbers each, the last one of which is not a hash; none where one of them is something else.
 template <size_t kColumns>
 std::vector<std::array<uint64_t, kColumns>> Rows(const char* key, JsonReader* reader) {
   std::vector<std::array<uint64_t, kColumns>> rows;

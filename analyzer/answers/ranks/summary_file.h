@@ -58,7 +58,7 @@ struct KeptSummaries {
   std::vector<RankSummary> ranks;
   std::vector<BadLine> bad;  // that are no summaries, and are left out
 };
-// NotFound, also for what is no plain file; ResourceExhausted for a line that is larger than 128 MiB.
+// NotFound, also for what is not a plain file; ResourceExhausted for a line that is larger than 128 MiB.
 absl::StatusOr<KeptSummaries> ReadSummaries(const std::string& path);
 
 }  // namespace gpumem

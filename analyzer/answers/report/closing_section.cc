@@ -92,7 +92,7 @@ void AddReport(const ReportInput& input, const TextOptions& options, Page* page)
   if (largest != nullptr) {
     TextOptions fewer = options;
     if (!input.analysis->ooms.empty())
-      fewer.top = std::min<size_t>(options.top, 3);  // who filled the device is told above
+      fewer.top = std::min<size_t>(options.top, 3);  // who filled the device is said above
     AddPeak(*largest, DefaultMeasure(*largest), input, fewer, page);
     AddBreakdown(*largest, input, page);
     AddLeaks(*largest, input, options, page);

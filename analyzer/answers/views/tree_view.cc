@@ -132,7 +132,7 @@ class TreeText {
     PushChildren(end, Below(step));
   }
 
-  // First and last of a chain say most; what lies between is told as far as there is room.
+  // First and last of a chain say most; what lies between is shown as far as there is room.
   std::string ChainText(const std::vector<std::string>& labels, int room) const {
     const std::string arrow = page_->style().utf8 ? " \u203a " : " > ";
     const size_t least = labels.size() > kMaxWholeChain ? labels.size() - kMaxWholeChain : 0;

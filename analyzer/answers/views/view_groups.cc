@@ -148,7 +148,7 @@ std::string ViewGroups::ComponentLabel(const AggregatedStack& stack) {
   return std::string(ComponentOf(component, classification.is_loss, category, classification.stage));
 }
 
-// Most operators make their result by another one that only allocates: it is told where there is no other.
+// Most operators make their result by another one that only allocates: it is shown where there is no other.
 std::vector<std::string> ViewGroups::OperatorLabels(uint64_t stack_id) {
   std::vector<std::string> labels;
   std::string allocates;

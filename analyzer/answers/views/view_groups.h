@@ -5,7 +5,7 @@
 // and operator, what rows of a table stand for. All but the stages that the program named are told by the stack.
 // A category is a block's: where all blocks of a stack at the view's instant have one category, or the view has
 // all of them, entries are divided exactly; else they are "several categories". Of views over time (total, temporary)
-// no category is told. Not thread-safe; the trace must outlive it.
+// no category is shown. Not thread-safe; the trace must outlive it.
 //
 //   ViewGroups groups("stage", loaded.get());
 //   GPUMEM_RETURN_IF_ERROR(groups.Divide(&aggregated));

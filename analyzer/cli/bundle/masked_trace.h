@@ -10,8 +10,8 @@
 //
 // Every field of type string of every message is masked, so also those that trace.proto gets tomorrow. What a newer
 // recorder wrote and this program does not know is left out. Identifiers of machine and GPU are cleared.
-// Fails where a file cannot be read or written; damage is no failure: what follows it is copied, and packets that are
-// missing are missing in the copy, too.
+// Fails where a file cannot be read or written; damage is not a failure: what follows it is copied, and packets that
+// are missing are missing in the copy, too.
 
 #ifndef GPUMEM_ANALYZER_CLI_BUNDLE_MASKED_TRACE_H_
 #define GPUMEM_ANALYZER_CLI_BUNDLE_MASKED_TRACE_H_

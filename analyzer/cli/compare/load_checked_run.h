@@ -6,7 +6,7 @@
 //   GPUMEM_ASSIGN_OR_RETURN(const LoadedRun run, LoadCheckedRun(options, "run.gmtrace", console));
 //   CheckRun(run.checked, limits, nullptr, "")
 //
-// Failure: that of LoadTrace, and InvalidArgument for a file that is no plan.
+// Failure: that of LoadTrace, and InvalidArgument for a file that is not a plan.
 
 #ifndef GPUMEM_ANALYZER_CLI_COMPARE_LOAD_CHECKED_RUN_H_
 #define GPUMEM_ANALYZER_CLI_COMPARE_LOAD_CHECKED_RUN_H_

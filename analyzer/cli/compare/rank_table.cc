@@ -28,7 +28,7 @@ TableWriter& KnownInt(int value, TableWriter* writer) { return value < 0 ? write
 const TableSchema& RanksTable() {
   static const TableSchema table{
       "ranks",
-      "a row a rank of the job, present or not, and a row a trace that is no rank of it",
+      "a row a rank of the job, present or not, and a row a trace that is not a rank of it",
       {{"trace", kInt, "", "number of the trace in all tables; NULL: the rank has none"},
        {"rank", kInt, "", "by the launcher, else by the file's name; NULL: not known"},
        {"state", kText, "",

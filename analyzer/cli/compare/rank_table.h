@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The table `ranks` of `gpumemshim export parquet`: a row a rank of the job, those that are missing too, and a row a
-// trace that is no rank of it (of another job, unreadable, of an earlier attempt). Facts are those of `gpumemshim
+// trace that is not a rank of it (of another job, unreadable, of an earlier attempt). Facts are those of `gpumemshim
 // ranks`, from the same summaries; docs/engines.md says what each column is.
 //
 //   RankTable table(traces);

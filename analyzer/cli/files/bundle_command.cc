@@ -52,7 +52,7 @@ are masked in all of it, also inside the trace, which --with-trace adds. Nothing
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     if (!output_.empty() && !absl::EndsWith(output_, ".zip"))
-      return absl::InvalidArgumentError(absl::StrCat(output_, " is no zip archive. End its name with .zip."));
+      return absl::InvalidArgumentError(absl::StrCat(output_, " is not a zip archive. End its name with .zip."));
     GPUMEM_ASSIGN_OR_RETURN(const std::string trace, FindTrace(arguments.empty() ? "" : arguments[0]));
     GPUMEM_ASSIGN_OR_RETURN(const std::string folder, NewTemporaryFolder("bundle"));
     const absl::Cleanup remove_it = [&folder] {

@@ -69,7 +69,7 @@ bool IsBinary(absl::string_view format) {
 
 absl::Status NoSuchFormat(const std::string& format) {
   return absl::InvalidArgumentError(absl::StrCat(
-      format.empty() ? "no format given" : absl::StrCat(format, " is no format"), "; these are: ",
+      format.empty() ? "no format given" : absl::StrCat(format, " is not a format"), "; these are: ",
       absl::StrJoin(kFormats, ", ", [](std::string* out, const Format& each) { absl::StrAppend(out, each.name); })));
 }
 
@@ -168,13 +168,13 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
     if (!max_size_.empty()) {
       const std::optional<uint64_t> size = ParseBytes(max_size_);
       if (!size || kind != FormatKind::kEvents)
-        return absl::InvalidArgumentError(!size ? absl::StrCat(max_size_, " is no size, in --max-size. Give 512MiB")
+        return absl::InvalidArgumentError(!size ? absl::StrCat(max_size_, " is not a size, in --max-size. Give 512MiB")
                                                 : "--max-size is for formats of events");
       most = *size;
     }
     if (output_.empty() && console->out_style().terminal && IsBinary(format))
       return absl::InvalidArgumentError(
-          absl::StrCat(format, " is no text. Name a file with -o, or redirect the output"));
+          absl::StrCat(format, " is not text. Name a file with -o, or redirect the output"));
     Output output(console);
     GPUMEM_RETURN_IF_ERROR(output.Open(output_));
     if (arguments.size() > 2) return absl::InvalidArgumentError(absl::StrCat(format, " is of one trace"));
@@ -190,7 +190,7 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
       return absl::InvalidArgumentError(
           "parquet is of whole traces. gpumemshim sql --format parquet -o FILE writes what a query chooses");
     }
-    if (output_.empty()) return absl::InvalidArgumentError("Parquet is no text. Name a folder with -o");
+    if (output_.empty()) return absl::InvalidArgumentError("Parquet is not text. Name a folder with -o");
     GPUMEM_ASSIGN_OR_RETURN(
         const bool is_partial,
         ExportParquet(places, output_, {view_.trace.symbols, partition_ == "rank", jobs_}, console));

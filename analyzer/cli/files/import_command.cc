@@ -41,7 +41,7 @@ class ImportCommand final : public Command {
   .json     the memory events of torch.profiler.profile(profile_memory=True)
   .csv      the log of RMM (rmm.reinitialize(logging=True))
 
-The format is told by the content. The file is read as data; nothing in it is run. Other commands take such
+The format is known by the content. The file is read as data; nothing in it is run. Other commands take such
 files directly: they import them into your cache first.
 
   gpumemshim import snapshot.pickle

@@ -84,7 +84,7 @@ Only the user who owns the program, and root, may do this.
     int pid = 0;
     if (!absl::SimpleAtoi(arguments[0], &pid) || pid <= 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(arguments[0], " is no process id. gpumemshim ctl lists the processes that listen."));
+          absl::StrCat(arguments[0], " is not a process id. gpumemshim ctl lists the processes that listen."));
     }
     const std::string asked = arguments.size() > 1 ? arguments[1] : "memory";
     if (const std::string problem = ProblemWith(asked, arguments.size()); !problem.empty()) {

@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Both run as `python -c CODE PACKAGE ...`. The working directory is no place to import from: it is where the traces
+// Both run as `python -c CODE PACKAGE ...`. The working directory is not a place to import from: it is where the traces
 // of somebody else may be. PACKAGE is the folder of the gpumemshim that belongs to this program, "" = the Python's own.
 constexpr char kPaths[] =
     "import sys; sys.path[:] = sys.argv[1:2] * bool(sys.argv[1]) + [p for p in sys.path if p not in ('', '.')]; ";
@@ -128,7 +128,7 @@ environment, the Python beside gpumemshim, python3.
     std::error_code error;
     const fs::path folder = fs::canonical(named, error);
     if (error || !fs::is_directory(folder, error))
-      return absl::NotFoundError(absl::StrCat(named, " is no folder. Name the one that the traces are in."));
+      return absl::NotFoundError(absl::StrCat(named, " is not a folder. Name the one that the traces are in."));
     const std::string package = PackageFolder();
     GPUMEM_ASSIGN_OR_RETURN(const std::string python, FindPython(python_, package));
     if (!config_) return Become(python, package, folder.string());

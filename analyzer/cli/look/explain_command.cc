@@ -60,7 +60,7 @@ tell is listed as not known. Without a topic: all four lists.
     }
     if (places.size() > 1)
       return absl::InvalidArgumentError(
-          absl::StrCat("\"", places[0], "\" is no checklist: oom, leak, fragmentation or peak"));
+          absl::StrCat("unknown checklist \"", places[0], "\": it is oom, leak, fragmentation or peak"));
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, places, console));
     AttributionRequest request;
     request.moments = {ParseMoment("peak", *loaded)};

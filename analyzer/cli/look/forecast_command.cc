@@ -26,7 +26,7 @@ class ForecastCommand final : public Command {
     return R"(Looks at the peaks of the training steps, not at totals that were polled: whether they grow, since when, by how
 much a step, and when they reach what the GPU has left for PyTorch. A time is given as a range that holds in nine
 of ten cases, and only once it has been growing for longer than it has left (docs/forecast.md has the test set).
-Growth that gets less and less, that comes and goes, or that happened once is no growth here.
+Growth that gets less and less, that comes and goes, or that happened once is not growth here.
 
   gpumemshim forecast run.gmtrace
   gpumemshim forecast run.gmtrace --check      exit code 1 where memory runs out, or that is not known

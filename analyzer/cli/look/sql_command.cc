@@ -150,7 +150,7 @@ settings, unless --unsafe. docs/sql.md has every table, column and many queries.
     options.output = output_;
     options.limit = limit_;
     if (options.is_parquet && output_.empty())
-      return absl::InvalidArgumentError("Parquet is no text. Name a file: --format parquet -o FILE");
+      return absl::InvalidArgumentError("Parquet is not text. Name a file: --format parquet -o FILE");
     if (!output_.empty() && !has_sql) return absl::InvalidArgumentError("-o is for a query, not for the shell");
     return options;
   }

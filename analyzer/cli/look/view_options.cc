@@ -19,7 +19,7 @@ absl::Status ParseSize(absl::string_view flag, const std::string& text, uint64_t
   const std::optional<uint64_t> parsed = ParseBytes(text);
   if (!parsed)
     return absl::InvalidArgumentError(
-        absl::StrCat(text, " is no size, in ", flag, ". Give bytes, or 64K, 1.5M, 2GiB."));
+        absl::StrCat(text, " is not a size, in ", flag, ". Give bytes, or 64K, 1.5M, 2GiB."));
   *bytes = *parsed;
   return absl::OkStatus();
 }
@@ -29,7 +29,7 @@ absl::Status ParseAge(absl::string_view flag, const std::string& text, uint64_t*
   const std::optional<uint64_t> parsed = ParseTime(text);
   if (!parsed) {
     return absl::InvalidArgumentError(
-        absl::StrCat(text, " is no time, in ", flag, ". Give seconds, or 1.5s, 200ms, 2min."));
+        absl::StrCat("invalid time \"", text, "\" for ", flag, ". Give seconds, or 1.5s, 200ms, 2min."));
   }
   *ns = *parsed;
   return absl::OkStatus();

@@ -127,10 +127,10 @@ void BeginJson(absl::string_view command, JsonWriter* json) {
 absl::StatusOr<int> PidOf(const std::string& text) {
   int pid = 0;
   if (absl::SimpleAtoi(text, &pid) && pid > 0) return pid;
-  return absl::InvalidArgumentError(absl::StrCat(text, " is no process id"));
+  return absl::InvalidArgumentError(absl::StrCat(text, " is not a process id"));
 }
 
-// Signals that end this command wait until it is told to look. False: the time is over.
+// Signals that end this command wait until it is signalled. False: the time is over.
 class EndSignals {
  public:
   EndSignals() {
@@ -190,7 +190,7 @@ GPUMEMSHIM_START=off gpumemshim run, and later gpumemshim ctl PID start. docs/at
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     absl::Duration duration = absl::InfiniteDuration();
     if (!duration_.empty() && (!absl::ParseDuration(duration_, &duration) || duration <= absl::ZeroDuration()))
-      return absl::InvalidArgumentError(absl::StrCat(duration_, " is no time; 30s, 5m and 1h are."));
+      return absl::InvalidArgumentError(absl::StrCat("invalid time \"", duration_, "\": give 30s, 5m or 1h"));
     const EndSignals end;  // before anything is begun
     GPUMEM_ASSIGN_OR_RETURN(const std::vector<int> pids, Targets(arguments));
     std::vector<int> attached;

@@ -51,7 +51,7 @@ Finding CheckLibrary() {
     return {"library", Health::kFailure, std::string(path.status().message()), "build it, or set GPUMEMSHIM_LIBRARY"};
   const absl::StatusOr<ElfFile> elf = ReadElfFile(*path);
   if (!elf.ok() || !elf->is_elf64)
-    return {"library", Health::kFailure, absl::StrCat(*path, " is no 64-bit ELF library"), "build it again"};
+    return {"library", Health::kFailure, absl::StrCat(*path, " is not a 64-bit ELF library"), "build it again"};
   for (const char* hook : {"cuMemAlloc_v2", "cudaMalloc", "dlsym"}) {
     if (!IsIn(elf->exported, hook)) {
       return {"library", Health::kFailure, absl::StrCat(*path, " does not export ", hook, ": it hooks nothing"),

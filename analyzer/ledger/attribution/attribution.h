@@ -58,7 +58,7 @@ struct AttributionRequest {
   bool steps = false;         // what each step's peak and end are made of
   bool modules = false;       // what each module did in each stage
   bool stages = false;        // the run's stages, with what their peaks and ends are made of
-  LifeSink* lives = nullptr;  // is told what every moment is made of
+  LifeSink* lives = nullptr;  // receives what every moment is made of
 };
 
 // Live memory of one sort.

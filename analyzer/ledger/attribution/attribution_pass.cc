@@ -157,7 +157,7 @@ size_t AttributionPass::PlaceOf(uint64_t event_index) const {
   return static_cast<size_t>(found - moments_.begin());
 }
 
-// Differences become sums, and what no block accounts for is told from the totals.
+// Differences become sums, and what no block accounts for follows from the totals.
 void AttributionPass::Sum() {
   if (needs_.lives != nullptr) needs_.lives->Ended(is_exact_, [this](AttributedUse* use) { Classify(use); });
   for (size_t i = 1; i < sums_.size(); ++i) {

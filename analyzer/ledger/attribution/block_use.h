@@ -6,7 +6,7 @@
 // second replay of a trace, behind an IndexPass. Not thread-safe; what it is given must outlive it.
 //
 //   BlockUses uses(needs);
-//   uses.Before(index, batch, i);  uses.Allocated(block);     // as a LabelVisitor is told
+//   uses.Before(index, batch, i);  uses.Allocated(block);     // as a LabelVisitor receives it
 //   const AttributedUse use = uses.Of(block, label, end, alive);   // in BlockEnded
 
 #ifndef GPUMEM_ANALYZER_LEDGER_ATTRIBUTION_BLOCK_USE_H_

@@ -38,7 +38,7 @@ enum class Category : uint8_t {
 inline constexpr size_t kCategories = static_cast<size_t>(Category::kUnknown) + 1;
 using CategoryBytes = std::array<uint64_t, kCategories>;
 
-// What is told apart within a category.
+// What is distinguished within a category.
 enum class Part : uint8_t {
   kWhole,      // nothing
   kTrainable,  // of parameters: those that want a gradient

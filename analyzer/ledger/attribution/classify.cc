@@ -54,7 +54,7 @@ Category ByLife(const BlockLife& life, const StackClassification& classification
 }  // namespace
 
 CategoryVerdict Classify(const BlockLife& life, const StackClassification& classification) {
-  // What a module made is no batch, though the next one was given it.
+  // A module's output is never an input batch, even if the next module receives it.
   const bool is_batch = life.role == TensorRole::kInput && classification.module == 0;
   if (life.role != TensorRole::kNone && (is_batch || life.role != TensorRole::kInput))
     return {CategoryOf(life.role), Evidence::kAddress};

@@ -6,7 +6,7 @@
 namespace gpumem {
 namespace {
 
-// Of memory that is no module's.
+// Of memory that is not a module's.
 absl::string_view Served(Category category, Stage stage) {
   switch (category) {
     case Category::kInput:

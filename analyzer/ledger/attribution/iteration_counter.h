@@ -8,10 +8,10 @@
 //      load | step step step step ... step | test batch, test batch, ... | save
 //             loop 0: steps                  loop 1: a stack that allocates once a batch
 //
-// A stack's allocations are counted in equal stretches of all allocations, so that a loop is told from what happens
-// often, but only at one place. (Not of all events: a program that frees everything at its end has half of them there.)
-// Segments that PyTorch's allocator takes from CUDA are no sign of an iteration: it takes them when its cache is short.
-// Memory: 264 bytes a stack. Deterministic: no clock is read. Not thread-safe.
+// A stack's allocations are counted in equal stretches of all allocations, so that a loop is distinguished from what
+// happens often, but only at one place. (Not of all events: a program that frees everything at its end has half of them
+// there.) Segments that PyTorch's allocator takes from CUDA are no sign of an iteration: it takes them when its cache
+// is short. Memory: 264 bytes a stack. Deterministic: no clock is read. Not thread-safe.
 //
 //   IterationCounter counter(0, &classifier);
 //   replay.Run(&counter);

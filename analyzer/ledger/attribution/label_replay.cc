@@ -98,7 +98,7 @@ void LabelReplay::EndAll() {
   state().ForEachPlace([&](Held kind, uint32_t place) { End(kind, place, true); });
 }
 
-// A file of the series is missing: what is alive behind the gap is told anew.
+// A file of the series is missing: what is alive behind the gap is stated anew.
 void LabelReplay::BeforeSnapshot() {
   EndAll();
   block_at_.clear();

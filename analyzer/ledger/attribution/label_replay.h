@@ -90,7 +90,7 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
   const LiveState& state() const { return replay_.state(); }
   uint32_t optimizer_steps() const { return optimizer_steps_; }  // that began so far
   uint32_t optimizer_ends() const { return optimizer_ends_; }
-  uint64_t unplaced() const { return unplaced_; }  // what was said of memory that is no block
+  uint64_t unplaced() const { return unplaced_; }  // what was said of memory that is not a block
 
  private:
   static constexpr uint32_t kNowhere = UINT32_MAX;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// LifeSink: is told what every moment of the attributed device is made of, while an Attributor replays. Moments up to
+// LifeSink: receives the composition of every moment of the attributed device during attribution. Moments up to
 // the end of the second replay can then be answered without one (ledger/saved/moment_index.h).
 
 #ifndef GPUMEM_ANALYZER_LEDGER_ATTRIBUTION_LIFE_SINK_H_
@@ -22,7 +22,7 @@ class LifeSink {
   virtual void Happened(uint64_t index, uint64_t latest_ns) = 0;
   // Event `index` is a mark with this text.
   virtual void Marked(uint64_t index, uint64_t time_ns, uint32_t text) = 0;
-  // What holds from behind event `index` on, where it changed; `allocated` of it is told by the blocks alone.
+  // Totals after event `index`, if they changed; `allocated` follows from the blocks.
   virtual void Totals(uint64_t index, const MomentTotals& totals) = 0;
   // Alive behind the events from `born` to the one before `end`. In the order of `end`. Stage, recomputed and is_loss
   // of the use are not set.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// MarkSearch: which mark a MomentQuery means. It is told of all marks, in order; the last one that it took is the one.
+// MarkSearch: which mark a MomentQuery means. It receives all marks, in order; the last one that it took is the one.
 
 #ifndef GPUMEM_ANALYZER_LEDGER_ATTRIBUTION_MARK_SEARCH_H_
 #define GPUMEM_ANALYZER_LEDGER_ATTRIBUTION_MARK_SEARCH_H_

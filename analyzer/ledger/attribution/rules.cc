@@ -93,7 +93,7 @@ absl::Status Rules::ParseLine(absl::string_view line, Lists* lists) {
   } else if (const std::optional<Category> category = CategoryNamed(name)) {
     rule.category = *category;
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(name, " is no category"));
+    return absl::InvalidArgumentError(absl::StrCat(name, " is not a category"));
   }
   absl::StatusOr<Pattern> pattern = Pattern::Compile(regex);
   if (!pattern.ok()) return pattern.status();

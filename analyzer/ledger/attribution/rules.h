@@ -30,7 +30,7 @@ class Rules {
  public:
   Rules();  // with the built-in rules
 
-  // InvalidArgument names the line that is no rule; nothing is added then.
+  // InvalidArgument names the line that is not a rule; nothing is added then.
   absl::Status AddBefore(absl::string_view text);
 
   // "other" where no rule matches.

@@ -289,7 +289,7 @@ class RowMaker {
     row->keeper = keepers.front().frame;
   }
 
-  // Of plain memory the keeper is told only where it is another line than the one that allocates.
+  // Of plain memory the keeper is named only where it is another line than the one that allocates.
   void NameKeepers() {
     for (LeakRow& row : rows_) {
       if (row.status != LeakStatus::kGrowing || row.kind != LeakKind::kMemory || row.is_replaced) continue;

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Something that is made anew in each iteration, larger each time: `seen = torch.cat([seen, new])`. No block of it
-// lives long, so it is told by its size at the end of each iteration: always as many blocks, never smaller, and along a
-// straight line. Pure. Batches that get larger by one each look the same, so more has to be known (leak_rows.cc).
+// lives long, so it is known by its size at the end of each iteration: always as many blocks, never smaller, and along
+// a straight line. Pure. Batches that get larger by one each look the same, so more has to be known (leak_rows.cc).
 //
 //   if (GrowsByReplacement(bytes, blocks)) ...   // one value an iteration
 

@@ -20,10 +20,10 @@ namespace gpumem {
 // none, PermissionDenied where the directory cannot be listed.
 absl::StatusOr<std::string> FindTrace(const std::string& argument);
 
-// The files of a folder with such an extension (".summary"), by name; none where it is no folder.
+// The files of a folder with such an extension (".summary"), by name; none where it is not a folder.
 std::vector<std::string> FilesOfFolder(const std::string& folder, absl::string_view extension);
 
-// The traces of a folder, by name, of a series its first file; none where it is no folder.
+// The traces of a folder, by name, of a series its first file; none where it is not a folder.
 std::vector<std::string> TracesOfFolder(const std::string& folder);
 
 // Rings of processes that were killed before they began a trace (docs/ring.md), by name.

@@ -11,7 +11,7 @@
 //   const Verdict verdict = MakeVerdict(loaded->input);
 //
 // Not thread-safe. Errors: InvalidArgument where the request makes no sense, any other code where the trace cannot be
-// read. A damaged trace is no error: see LoadedTrace::is_damaged.
+// read. A damaged trace is not an error: see LoadedTrace::is_damaged.
 
 #ifndef GPUMEM_ANALYZER_LEDGER_LOAD_LOAD_TRACE_H_
 #define GPUMEM_ANALYZER_LEDGER_LOAD_LOAD_TRACE_H_
@@ -49,7 +49,7 @@ struct LoadRequest {
 class SavedAnswers;
 
 struct LoadedTrace {
-  std::string file;  // that was named or found: `analysis.path`, but what an import was made from
+  std::string file;  // the file that the user named, or found; differs from `analysis.path` for imports
   Analysis analysis;
   StackTable stacks;
   std::unique_ptr<Symbolizer> symbolizer;

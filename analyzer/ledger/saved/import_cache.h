@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Import cache: what every command does with a file that is no trace but can be imported (import/import.h): the
+// Import cache: what every command does with a file that is not a trace but can be imported (import/import.h): the
 // trace made from it is kept in the user's cache, so that only the first command pays. The key is the file's real path,
 // size, time and this version's way of importing; the oldest go where there is too much. Where no cache can be written
 // the trace is a file without a name that ends with the process.

@@ -69,7 +69,7 @@ class MomentIndexWriter final : public LifeSink {
     std::string bytes;
     size_t count = 0;
     uint64_t from = 0, to = 0;
-    uint64_t last = 0;  // of what is told as differences
+    uint64_t last = 0;  // of what is stored as differences
   };
   void Close(Open* open, std::vector<MomentChunk>* chunks);
 

@@ -49,7 +49,7 @@ struct AggregatedStack {
 struct AggregatedDevice {
   int device = 0;
   ViewMeasure measure = ViewMeasure::kAllocated;  // never kDefault
-  // The peak's time (since 1970 it is not: CLOCK_MONOTONIC, as in Analysis); of the other views the end's.
+  // Time of the peak, or of the end in the other views (CLOCK_MONOTONIC, as in Analysis).
   uint64_t time_ns = 0;
   // What the replay says all of it is, before filters by size and age: of the peak, the peak itself. 0 where the view
   // has no such number (total, temporary).

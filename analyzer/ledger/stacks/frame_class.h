@@ -45,7 +45,7 @@ bool IsTelling(const ResolvedFrame& frame);
 // What stands in the place of frames: "<callers not recorded>", "<lost frame>".
 bool IsMark(const ResolvedFrame& frame);
 
-// A function inside PyTorch's caching allocators; a run of them is told by its outermost.
+// A function inside PyTorch's caching allocators; a run of them is known by its outermost.
 bool IsInsideAllocator(const ResolvedFrame& frame);
 
 // "AddmmBackward0" for the native frame of an autograd node, "aten::linear" for one of an operator's dispatch, else "".

@@ -88,7 +88,7 @@ class LifetimePass final : private LifetimeObserver, private ReplayVisitor {
   std::optional<ViewMeasure> of_process_;            // in their place
   uint64_t clock_ns_ = 0;
   uint64_t gap_ns_ = 0;               // while what is alive behind a gap is taken: the time before it; else 0
-  std::vector<uint64_t> numbers_[3];  // by kind and place: the how many'th of its Counter it was
+  std::vector<uint64_t> numbers_[3];  // by kind and place: its ordinal within the counter
   absl::flat_hash_map<uint64_t, uint64_t> counters_;  // by sort, slot and thread
   uint64_t counter_key_ = UINT64_MAX;                 // of the last use
   uint64_t* counter_ = nullptr;

@@ -35,7 +35,7 @@ class LivesAnalysis : public TwoPassAnalysis {
   LabelVisitor* BeginSecond(const LabelReplay& replay) final;
 
  protected:
-  // A visitor that passes on what it is told to `index_pass`, or that itself.
+  // A visitor that passes on what it receives to `index_pass`, or that itself.
   virtual LabelVisitor* First(IndexPass* index_pass, const LabelReplay& replay) = 0;
   virtual LabelVisitor* Second(const LifePass::Needs& needs) = 0;
 

@@ -32,7 +32,7 @@ enum class ViewMeasure : uint8_t {
   kAllocated,  // PyTorch's blocks
   kReserved,   // PyTorch's segments
   kTotal,      // all CUDA memory: segments and the rest
-  kHeld,       // what the program itself asked for: PyTorch's blocks, and CUDA memory that is no segment
+  kHeld,       // what the program itself asked for: PyTorch's blocks, and CUDA memory that is not a segment
   kPinned,     // pinned host memory
   kManaged,    // managed memory, wherever it lies
   kImported,   // memory of other owners

@@ -244,7 +244,7 @@ void Server::Look() {
 }
 
 absl::Status Server::Serve() {
-  signal(SIGPIPE, SIG_IGN);  // a reader that hangs up is told by write
+  signal(SIGPIPE, SIG_IGN);  // a reader that hangs up is reported by write
   const auto stop = [](evutil_socket_t, short, void* base) { event_base_loopbreak(static_cast<event_base*>(base)); };
   std::vector<Event> events;
   for (const int number : {SIGINT, SIGTERM}) events.emplace_back(evsignal_new(base_.get(), number, stop, base_.get()));

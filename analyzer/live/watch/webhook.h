@@ -18,7 +18,7 @@
 
 namespace gpumem {
 
-// Lower case, without user, port and path; "" where it is no http or https address.
+// Lower case, without user, port and path; "" where it is not an http or https address.
 std::string WebhookHost(absl::string_view url);
 
 // InvalidArgument, with the flag to give, where it may not go there.

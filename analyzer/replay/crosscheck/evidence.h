@@ -5,7 +5,7 @@
 // of the file, and behind them what waits in the ring of a process that was killed. Labels, marks and failed requests
 // are left out, and so is a free that its own thread took back.
 //
-// Thread-safety: pure. Failure: as TraceReader::Open; what damage took is told by `damage`. Of a file with several
+// Thread-safety: pure. Failure: as TraceReader::Open; what damage took is known by `damage`. Of a file with several
 // processes the first one's.
 //
 //   absl::StatusOr<CrossEvidence> evidence = ReadCrossEvidence("run.gmtrace");

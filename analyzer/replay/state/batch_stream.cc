@@ -84,7 +84,7 @@ void BatchStream::ReadOn() {
   }
 }
 
-// What is told behind the beginning of a recording held at its beginning.
+// What is recorded after the beginning of a recording held at its beginning.
 void BatchStream::TakeExisting() {
   ExistingMemory existing(following_);
   if (!existing.is_complete()) {

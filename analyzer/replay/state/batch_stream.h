@@ -55,7 +55,7 @@ class BatchStream {
   void ReadOn();
   // The items so far were taken; those that come before the next batch are added to none.
   void ForgetItems() { items_.clear(); }
-  // Behind the beginning of a recording what was alive then is told, and that was not there yet: what was replayed
+  // Behind the beginning of a recording what was alive then is recorded, and that was not there yet: what was replayed
   // since lacks it, for good.
   bool lacks_existing() const { return lacks_existing_; }
 

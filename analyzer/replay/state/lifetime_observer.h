@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// LifetimeObserver: is told of everything that a LiveState begins and ceases to hold, while it happens. For what can be
+// LifetimeObserver: receives everything that a LiveState begins and ceases to hold, while it happens. For what can be
 // said of a thing only once its whole life is known: how long it was held, and as what it was counted in the end
 // (whether memory is a PyTorch segment may show later than its allocation). Called in the middle of LiveState::Apply:
 // read the thing at its place, change nothing.

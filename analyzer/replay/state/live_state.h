@@ -55,8 +55,8 @@ class LiveState {
     return ApplyTorch(batch, i);
   }
 
-  // From now on `observer` is told what begins and ends; null: nobody. It must outlive this and what is copied from it.
-  // A call of Resume ends it.
+  // From now on `observer` receives what begins and ends; null: nobody. It must outlive this and what is copied from
+  // it. A call of Resume ends it.
   void Observe(LifetimeObserver* observer) {
     observer_ = observer;
     cuda_.Observe(observer);

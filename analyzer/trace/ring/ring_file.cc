@@ -151,7 +151,7 @@ std::vector<std::string> Names(absl::string_view bytes, uint32_t count) {
 }
 
 // A trace from anywhere may name any path: some devices do something when they are only opened. -1 and errno, 0 where
-// it is no plain file.
+// it is not a plain file.
 int OpenPlain(absl::string_view path) {
   const std::string name(path);
   struct stat info {};

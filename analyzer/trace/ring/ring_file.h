@@ -68,7 +68,7 @@ bool IsNameOfRing(absl::string_view name, const format::RingHeader& header);
 
 class RingFile {
  public:
-  // NotFound, PermissionDenied, or InvalidArgument where it is no ring of a version known here.
+  // NotFound, PermissionDenied, or InvalidArgument where it is not a ring of a version known here.
   static absl::StatusOr<RingFile> Open(absl::string_view path);
 
   const format::RingHeader& header() const { return header_; }

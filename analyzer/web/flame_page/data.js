@@ -96,7 +96,7 @@ class Frames {
     this.added = [];  // groups, by the page
   }
 
-  // A frame that is no function: a device or a thread. Equal names are one frame.
+  // A frame that is not a function: a device or a thread. Equal names are one frame.
   group(name) {
     let at = this.added.indexOf(name);
     if (at < 0) at = this.added.push(name) - 1;

@@ -18,7 +18,7 @@ using plots::Panel;
 constexpr size_t kMaxOperations = 10;
 constexpr double kOperationsHeight = 440;
 
-// One series an operation; the set-up of the model is no operation, so "other" is left out where it is nothing.
+// One series an operation; the set-up of the model is not an operation, so "other" is left out where it is nothing.
 std::vector<plots::BarSeries> SeriesOf(const std::vector<std::vector<PartBytes>>& operations) {
   std::vector<plots::BarSeries> all;
   for (const PartBytes& operation : Operations(SweepRow()))

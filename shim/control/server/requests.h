@@ -43,7 +43,7 @@ struct Request {
   Command command = Command::kNone;
   const char* argument = "";
   size_t argument_size = 0;
-  const char* error = nullptr;  // why it is no request
+  const char* error = nullptr;  // why it is not a request
 };
 
 // `line`: without its newline. The argument points into it.

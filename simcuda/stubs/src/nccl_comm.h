@@ -23,7 +23,7 @@ struct Comm {
   char name[kNameBytes];
 };
 
-// Whether contents of so many bytes are kept and this is no capture, whose nodes move nothing.
+// Whether contents of so many bytes are kept and this is not a capture, whose nodes move nothing.
 bool HasContents(const Comm* comm, size_t bytes, void* stream);
 
 // The bytes at a device address, into zeroed memory; false where they are all zeros.

@@ -42,9 +42,9 @@ TEST_F(ProcessMapTest, WhatTookTheNameOfAMappedFileIsNotWaitedFor) {
   MappedObject object;
   object.path = folder_ + "/libc.so.6 (deleted)";
   ASSERT_EQ(mkfifo(object.path.c_str(), 0600), 0);
-  EXPECT_THAT(ReadFunctions(getpid(), object).status().message(), HasSubstr("it is no plain file"));
+  EXPECT_THAT(ReadFunctions(getpid(), object).status().message(), HasSubstr("it is not a plain file"));
   object.path = "/dev/zero";
-  EXPECT_THAT(ReadFunctions(getpid(), object).status().message(), HasSubstr("it is no plain file"));
+  EXPECT_THAT(ReadFunctions(getpid(), object).status().message(), HasSubstr("it is not a plain file"));
   object.path = folder_;
   EXPECT_FALSE(ReadFunctions(getpid(), object).ok());
   object.path = folder_ + "/text";

@@ -64,14 +64,14 @@ TEST(JsonReaderTest, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(ProblemOf<int>("{}"), "a is missing");
   for (const char* const number : {R"({"a": "5"})", R"({"a": null})", R"({"a": 1.5})", R"({"a": 1e300})",
                                    R"({"a": [1]})", R"({"a": true})", R"({"a": 2147483648})", R"({"a": -2147483649})"})
-    EXPECT_EQ(ProblemOf<int>(number), "a is no whole number of its range") << number;
-  EXPECT_EQ(ProblemOf<uint64_t>(R"({"a": -1})"), "a is no whole number of its range");
+    EXPECT_EQ(ProblemOf<int>(number), "a is not a whole number of its range") << number;
+  EXPECT_EQ(ProblemOf<uint64_t>(R"({"a": -1})"), "a is not a whole number of its range");
   EXPECT_EQ(ProblemOf<bool>(R"({"a": 1})"), "a is neither true nor false");
-  EXPECT_EQ(ProblemOf<double>(R"({"a": "x"})"), "a is no number");
-  EXPECT_EQ(ProblemOf<std::string>(R"({"a": {}})"), "a is no text");
-  EXPECT_EQ((ProblemOf<std::vector<std::string>>(R"({"a": ["x", 1]})")), "a[1] is no text");
+  EXPECT_EQ(ProblemOf<double>(R"({"a": "x"})"), "a is not a number");
+  EXPECT_EQ(ProblemOf<std::string>(R"({"a": {}})"), "a is not text");
+  EXPECT_EQ((ProblemOf<std::vector<std::string>>(R"({"a": ["x", 1]})")), "a[1] is not text");
   EXPECT_EQ((ProblemOf<std::map<std::string, uint64_t>>(R"({"a": {"k": 0.5}})")),
-            "a.k is no whole number of its range");
+            "a.k is not a whole number of its range");
 }
 
 TEST(JsonReaderTest, AListOfNumbersWithSomethingElseIsEmpty) {
@@ -93,7 +93,7 @@ TEST(JsonReaderTest, TheFirstProblemStaysAndNothingIsReadAfterIt) {
   int after = 0;
   reader.Each("stages", [&](JsonReader* stage) { stage->Read("n", &numbers.emplace_back()); });
   reader.Read("after", &after);
-  EXPECT_EQ(reader.problem(), "stages[1].n is no whole number of its range");
+  EXPECT_EQ(reader.problem(), "stages[1].n is not a whole number of its range");
   EXPECT_THAT(numbers, ElementsAre(1, 0));
   EXPECT_EQ(after, 0);
 }
@@ -104,16 +104,16 @@ TEST(JsonReaderTest, MembersOfAnObjectHaveTheirPlace) {
   JsonReader stats(value), one(value);
   uint64_t peak = 0, number = 0;
   stats.EachMember("stats", [&](const std::string&, JsonReader* device) { device->Read("peak", &peak); });
-  EXPECT_EQ(stats.problem(), "stats.1.peak is no whole number of its range");
+  EXPECT_EQ(stats.problem(), "stats.1.peak is not a whole number of its range");
   one.Object("one", [&](JsonReader* member) {
     std::string text;
     member->Read("b", &text);
   });
-  EXPECT_EQ(one.problem(), "one.b is no text");
+  EXPECT_EQ(one.problem(), "one.b is not text");
   const nlohmann::json list = nlohmann::json::parse(R"([1, 2, 3])");
   JsonReader tuple(list);
   tuple.ReadTuple(&peak, &number);
-  EXPECT_EQ(tuple.problem(), "it is no list of 2");
+  EXPECT_EQ(tuple.problem(), "it is not a list of 2");
 }
 
 TEST(ParseJsonTest, RefusesWhatIsNoneOrTooDeep) {

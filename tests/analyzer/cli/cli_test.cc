@@ -81,11 +81,11 @@ TEST_F(CliTest, WrongUseIsCode2WithAHint) {
   expect({"report", "--from", "2", "--to", "1s"}, "--from is later than --to");
   expect({"tree", "--leaks", "--total"}, "--leaks");
   expect({"tree", "--temporary-threshold", "3", "--peak"}, "--peak");
-  expect({"tree", "--function", "("}, "( is no regular expression");
+  expect({"tree", "--function", "("}, "( is not a regular expression");
   expect({"tree", "--ignore", "["}, "in --ignore");
   expect({"tree", "--measure", "held"}, "--measure held has no peak of its own");
-  expect({"table", "--min-size", "big"}, "big is no size");
-  expect({"table", "--max-age", "-1"}, "-1 is no time");
+  expect({"table", "--min-size", "big"}, "big is not a size");
+  expect({"table", "--max-age", "-1"}, "invalid time \"-1\"");
   expect({"table", "--by", "colour"}, "--by");
   expect({"run"}, "gpumemshim run -- python train.py");
   expect({"run", "--bogus", "true"}, "unknown flag --bogus");
@@ -249,7 +249,7 @@ TEST_F(CliTest, NothingIsColouredInAPipe) {
 
 class RunTest : public CliTest {
  protected:
-  // `env` exists everywhere, and the loader only warns of a preload that is no library.
+  // `env` exists everywhere, and the loader only warns of a preload that is not a library.
   std::map<std::string, std::string> Fake() {
     Put("libgpumemshim.so", "");
     return {{"GPUMEMSHIM_LIBRARY", folder_ + "/libgpumemshim.so"}};

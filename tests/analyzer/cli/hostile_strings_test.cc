@@ -82,7 +82,7 @@ TEST_P(HostileStringsTest, AreShownAndNotObeyed) {
   std::vector<std::string> arguments = GetParam();
   arguments.push_back(kFile);
   const Outcome text = RunGpumem(arguments, folder_);
-  // A trace without a rank is no rank's: ranks answers in part.
+  // A trace without a rank is not a rank's: ranks answers in part.
   const bool may_fail = arguments[0] == "oom" || arguments[0] == "ranks";
   EXPECT_TRUE(text.exit_code == 0 || may_fail) << text.exit_code << text.err;
   EXPECT_EQ(Misleading(text.out), "");

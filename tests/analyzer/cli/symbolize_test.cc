@@ -38,7 +38,7 @@ __attribute__((noinline)) void RecordReturnAddress() { g_pc = reinterpret_cast<u
 
 __attribute__((noinline)) void AskedForItsName() {
   RecordReturnAddress();
-  asm volatile("");  // so that it is no tail call
+  asm volatile("");  // so that it is not a tail call
 }
 
 class SymbolizeTest : public ::testing::Test {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-// What is no trace, or stops being one while it is read: an answer or an error that names the file, never a hang, a
+// What is not a trace, or stops being one while it is read: an answer or an error that names the file, never a hang, a
 // crash, or gigabytes.
 
 #include <fcntl.h>
@@ -144,7 +144,7 @@ TEST_F(WrongInputsTest, ASummaryWithAListWhereANumberBelongsIsLeftOutAndNamed) {
   const Outcome outcome = Run({"ranks"}, ".");
   EXPECT_EQ(outcome.exit_code, 4) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("r1.gmtrace.summary, line 1, is left out: no summary of a rank that this version "
-                                     "knows: ancestors[0][0] is no whole number"));
+                                     "knows: ancestors[0][0] is not a whole number"));
   EXPECT_THAT(outcome.out, HasSubstr("2 of 3 ranks"));
 }
 

@@ -105,11 +105,11 @@ TEST(PickleReaderTest, SaysWhereAFileIsCut) {
 
 TEST(PickleReaderTest, NamesWhatIsWrong) {
   EXPECT_THAT(Wrong("h\x05."), HasSubstr("byte 0: BINGET: value 5 was never kept"));
-  EXPECT_THAT(Wrong("]K\x01K\x02s."), HasSubstr("SETITEM: adds to what is no dict"));
+  EXPECT_THAT(Wrong("]K\x01K\x02s."), HasSubstr("SETITEM: adds to what is not a dict"));
   EXPECT_THAT(Wrong("}(K\x01u."), HasSubstr("SETITEMS: a key without a value"));
   EXPECT_THAT(Wrong("}K\x01"
                     "a."),
-              HasSubstr("APPEND: adds to what is no list"));
+              HasSubstr("APPEND: adds to what is not a list"));
   EXPECT_THAT(Wrong("e."), HasSubstr("no mark before it"));
   EXPECT_THAT(Wrong("a."), HasSubstr("fewer values"));
   EXPECT_THAT(Wrong("."), HasSubstr("STOP: no value"));

@@ -140,7 +140,7 @@ TEST(TraceFollower, OfAGrowingFileSaysWhatTheReportSaysOfWhatIsThere) {
     }
     ASSERT_TRUE(follower->Poll(true).ok());
     const LiveProcess live = follower->Frame();
-    EXPECT_EQ(live.problem, "") << "half a packet is no damage";
+    EXPECT_EQ(live.problem, "") << "half a packet is not damage";
     if (live.device >= 0) ExpectAsReported(file.path(), live);
   }
   EXPECT_EQ(follower->Frame().state, LiveProcess::State::kEnded);

@@ -172,7 +172,7 @@ TEST(SeveralTracesTest, RowsHaveTheirRank) {
 TEST(SeveralTracesTest, OneThatCannotBeReadIsLeftOutAndSaid) {
   GPUMEM_NEEDS_DUCKDB();
   const std::string bad = testing::NewFolder() + ".gmtrace";
-  std::ofstream(bad) << "this is no trace";
+  std::ofstream(bad) << "this is not a trace";
   Asked asked({WriteTraining(0), bad});
   EXPECT_TRUE(asked.session().is_partial());
   EXPECT_THAT(asked.session().notes(), Contains(HasSubstr("is left out")));

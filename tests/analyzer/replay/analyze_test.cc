@@ -187,7 +187,7 @@ TEST(AnalyzeTest, TheEndIsThatOfTheProgramsOwnCode) {
   EXPECT_EQ(device.leaks.at_end_torch.bytes, 4608u);
   EXPECT_EQ(device.leaks.freed_by_teardown, 4096u);
   EXPECT_EQ(device.fragmentation.at_end.reserved, 10 * kMiB);
-  EXPECT_TRUE(analysis.marks.empty()) << "it is no mark of the program's";
+  EXPECT_TRUE(analysis.marks.empty()) << "it is not a mark of the program's";
   AnalyzeOptions later;
   later.to_ns = 100000;
   EXPECT_EQ(AnalyzeTrace(trace, later).devices.at(0).leaks.at_end_torch.bytes, 4608u);

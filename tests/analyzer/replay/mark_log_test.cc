@@ -160,7 +160,7 @@ TEST_F(MarkLogTest, SpansOfASwitchedRecording) {
   EXPECT_FALSE(analysis.marks.began_late());
   ASSERT_FALSE(analysis.notes.empty());
   EXPECT_THAT(analysis.notes[0], HasSubstr("switched off in between (2 spans)"));
-  ASSERT_EQ(analysis.devices.size(), 1u);  // a switch is no event of a device
+  ASSERT_EQ(analysis.devices.size(), 1u);  // a switch is not an event of a device
   EXPECT_EQ(analysis.devices[0].peak_total.bytes, 2 * kMiB);
 }
 

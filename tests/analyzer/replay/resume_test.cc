@@ -71,7 +71,7 @@ TEST(ResumeTest, WhatWasAliveCountsFromTheStart) {
   EXPECT_EQ(device.peak_allocated.bytes, kMiB) << "before the first event";
   EXPECT_EQ(device.at_peak_allocated.bytes, kMiB);
   EXPECT_EQ(device.at_peak_allocated.block_count, 1u);
-  EXPECT_EQ(analysis->events.torch, 2u) << "what was alive is no event";
+  EXPECT_EQ(analysis->events.torch, 2u) << "what was alive is not an event";
   EXPECT_EQ(analysis->events.runtime, 0u);
   EXPECT_THAT(analysis->notes, Contains(HasSubstr("file 2 of a series, with what was alive then; 100 events")));
 }

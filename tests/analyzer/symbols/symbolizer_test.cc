@@ -33,7 +33,7 @@ __attribute__((noinline)) void RecordReturnAddress() { g_pc = reinterpret_cast<u
 inline __attribute__((always_inline)) void InlinedIntoItsCaller() {
   g_call_line = __LINE__ + 1;
   RecordReturnAddress();
-  asm volatile("");  // so that it is no tail call
+  asm volatile("");  // so that it is not a tail call
 }
 
 __attribute__((noinline)) void CallerOfAll() {

@@ -75,7 +75,7 @@ TEST_F(RingLeftovers, ItsEventsAreFoundBesideTheTrace) {
   EXPECT_EQ(recovery.events, 2u) << recovery.note;
   EXPECT_EQ(recovery.process, ProcessState::kEnded);
   EXPECT_FALSE(recovery.end_unknown);
-  EXPECT_TRUE(FindRings(folder_).empty()) << "a copy is no ring that is left";
+  EXPECT_TRUE(FindRings(folder_).empty()) << "a copy is not a ring that is left";
 }
 
 // Read on another machine, where nothing else tells that the process has ended.

@@ -318,7 +318,7 @@ def profile_function():
 
 @case
 def audit_hook():
-    """Against whatever an onlooker would do. Who asks is told by C alone: a look at frames would be audited itself."""
+    """Against whatever an onlooker would do. Who asks is determined in C alone: a look at frames would be audited itself."""
     watching = [True]
 
     def hook(event, arguments):

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """run_cases.py FILE LOG SECONDS: runs the test cases of a unittest file and writes `begin CASE` and `end CASE OUTCOME` into LOG, a case at a time.
 
-What LOG has already is not run again: a case that ended its process is told from the others by its missing end, and the next call goes on after it. A
+What LOG has already is not run again: a case that ended its process is distinguished from the others by its missing end, and the next call goes on after it. A
 case that takes longer than SECONDS is stopped.
 """
 

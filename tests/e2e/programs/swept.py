@@ -60,7 +60,7 @@ def train(arguments):
 def mixed(arguments):
     """The batch size says what becomes of it."""
     if arguments.batch_size == 1:
-        raise ValueError("a batch of one is no batch")
+        raise ValueError("a batch of one is not a batch")
     if arguments.batch_size == 2:
         torch.zeros(1, device="cuda")
         os.kill(os.getpid(), signal.SIGSEGV)

@@ -62,7 +62,7 @@ TEST(ReplayedSegmentsTest, InTheirOrder) {
   trace.TorchFree(kReplayedA, 512).CudaFree(kReplayedA).CudaAlloc(kReplayedC, 40 * kSignedMiB).End();
   const ReplayedSegments read = ReadReplayed(&trace);
   EXPECT_THAT(read.changes, ElementsAre(Pair(0, ElementsAre(20 * kSignedMiB, 2 * kSignedMiB, -20 * kSignedMiB))))
-      << "what holds no block is no segment";
+      << "what holds no block is not a segment";
   EXPECT_EQ(read.begin_ns, 0u);
 }
 

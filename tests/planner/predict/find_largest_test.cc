@@ -68,7 +68,7 @@ TEST(FindLargestTest, ALineTakesFewTries) {
   }
 }
 
-// So the run of the largest value can be the one that is told of.
+// So the run of the largest value can be the one that is reported.
 TEST(FindLargestTest, TheLargestOfALineIsTriedAmongTheLast) {
   for (int64_t largest = 2; largest <= 64; ++largest) {
     const uint64_t limit = 7000 + static_cast<uint64_t>(largest) * 1000 + 500;

@@ -57,7 +57,7 @@ TEST(KindOfReadTest, KnowsTheOperatorsWhoseSizesTheDataDecide) {
     EXPECT_EQ(Tell({kCopyKernel, Operator(name), kLine}, 8).kind, HostReadKind::kValue) << name;
 }
 
-// What is asked for is told by the innermost operator with such sizes; a branch outside of it only reads the result.
+// What is asked for is known by the innermost operator with such sizes; a branch outside of it only reads the result.
 TEST(KindOfReadTest, TheInnermostShapeCounts) {
   EXPECT_EQ(Tell({Operator("nonzero"), Operator("index_Tensor"), Operator("is_nonzero"), kLine}, 8),
             (Reported{HostReadKind::kShape, "aten::nonzero"}));

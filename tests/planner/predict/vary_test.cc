@@ -72,7 +72,7 @@ TEST(ParseAxisTest, SaysWhatIsWrong) {
                                                        {"n=", "no whole number"},
                                                        {"n=1,,2", "no whole number"},
                                                        {"n=1..2..3", "no whole number"},
-                                                       {"n=many", "\"many\" is no whole number"},
+                                                       {"n=many", "\"many\" is not a whole number"},
                                                        {"n=1..2000000", "too many tries"},
                                                        {"n=99999999999999999999", "no whole number"}};
   for (const auto& [text, why] : wrong) {

@@ -60,22 +60,25 @@ TEST(RowJsonTest, SaysWhatIsDamaged) {
   EXPECT_THAT(ProblemOf([](auto* row) { row->erase("peak_reserved_bytes"); }),
               HasSubstr("peak_reserved_bytes is missing"));
   EXPECT_THAT(ProblemOf([](auto* row) { (*row)["peak_allocated_bytes"] = -1; }),
-              HasSubstr("peak_allocated_bytes is no whole number"));
+              HasSubstr("peak_allocated_bytes is not a whole number"));
   EXPECT_THAT(ProblemOf([](auto* row) { (*row)["exit_code"] = uint64_t{1} << 40; }),
-              HasSubstr("exit_code is no whole"));
-  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["seconds"] = "5"; }), HasSubstr("seconds is no number"));
-  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["seconds"] = -5; }), HasSubstr("seconds is no time"));
+              HasSubstr("exit_code is not a whole"));
+  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["seconds"] = "5"; }), HasSubstr("seconds is not a number"));
+  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["seconds"] = -5; }), HasSubstr("seconds is not a time"));
   EXPECT_THAT(ProblemOf([](auto* row) { (*row)["state"] = "fine"; }), HasSubstr("state is none that is known"));
-  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["reason"] = nullptr; }), HasSubstr("reason is no text"));
-  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["values"][1] = {"only one"}; }), HasSubstr("values[1] is no pair"));
-  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["stages"] = 4; }), HasSubstr("stages is no list"));
+  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["reason"] = nullptr; }), HasSubstr("reason is not text"));
+  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["values"][1] = {"only one"}; }), HasSubstr("values[1] is not a pair"));
+  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["stages"] = 4; }), HasSubstr("stages is not a list"));
   EXPECT_THAT(ProblemOf([](auto* row) { (*row)["stages"][2].erase("count"); }),
               HasSubstr("stages[2].count is missing"));
   EXPECT_THAT(ProblemOf([](auto* row) { (*row)["stages"][0] = "x"; }), HasSubstr("stages[0].name is missing"));
   EXPECT_THAT(ProblemOf([](auto* row) { (*row)["components"][0]["at_peak"]["activation"] = 0.5; }),
-              HasSubstr("components[0].at_peak.activation is no whole number"));
-  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["timeline"][3] = {1, 2}; }), HasSubstr("timeline[3] is no list of 4"));
-  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["categories"] = {1}; }), HasSubstr("categories is no object"));
+              HasSubstr("components[0].at_peak.activation is not a whole number"));
+  EXPECT_THAT(ProblemOf([](auto* row) {
+                (*row)["timeline"][3] = {1, 2};
+              }),
+              HasSubstr("timeline[3] is not a list of 4"));
+  EXPECT_THAT(ProblemOf([](auto* row) { (*row)["categories"] = {1}; }), HasSubstr("categories is not an object"));
 }
 
 TEST(RowJsonTest, RefusesAnotherVersion) {

@@ -92,7 +92,7 @@ TEST(SpecTest, CommandsHaveTheValuesInTheirPlaces) {
 
 TEST(SpecTest, MistakesNameFileAndLine) {
   EXPECT_THAT(Mistake("command: a\nsteps: [1]\n"), HasSubstr("sweep.yaml:2: one value"));
-  EXPECT_THAT(Mistake("command: a\n\naxis: {}\n"), HasSubstr("sweep.yaml:3: \"axis\" is no key"));
+  EXPECT_THAT(Mistake("command: a\n\naxis: {}\n"), HasSubstr("sweep.yaml:3: \"axis\" is not a key"));
   EXPECT_THAT(Mistake("axes: {x: []}\n"), HasSubstr("needs a list of values"));
   EXPECT_THAT(Mistake("axes: {x: [[1]]}\n"), HasSubstr("one value"));
   EXPECT_THAT(Mistake("- a\n"), HasSubstr("mapping"));

@@ -26,7 +26,7 @@ TEST(LoadedModules, NamesTheModuleOfAnAddress) {
   EXPECT_NE(std::string(At(libc).path).find("libc"), std::string::npos);
   EXPECT_EQ(At(libc).build_id_bytes, 20u);
   int local = 0;
-  EXPECT_EQ(NumberOf(reinterpret_cast<uint64_t>(&local)), 0u) << "a stack is no module";
+  EXPECT_EQ(NumberOf(reinterpret_cast<uint64_t>(&local)), 0u) << "a stack is not a module";
 }
 
 TEST(LoadedModules, NoticesALoadWithoutBeingToldAndSettles) {

@@ -38,7 +38,7 @@ int LoadInChild() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// A thread in the loader until a fork waits for it, or for as long as it is told.
+// A thread in the loader until a fork waits for it, or for as long as is asked.
 struct Visit {
   std::atomic<bool> inside{false};
   std::atomic<bool> saw_fork{false};

@@ -111,7 +111,7 @@ TEST_F(DriverMemory, RegisteredMemory) {
   EXPECT_EQ(fake::cuMemHostUnregister::before, Lines{"HostUnregister HostPinned cuMemHostUnregister address=0x9000"});
 }
 
-// It is no request for memory: what was not registered is no event.
+// It is not a request for memory: what was not registered is not an event.
 TEST_F(DriverMemory, RegisteringThatFails) {
   fake::cuMemHostRegister_v2::Answer(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
   EXPECT_EQ(Keep([] { return cuMemHostRegister_v2(kHost, 512, 0); }), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);

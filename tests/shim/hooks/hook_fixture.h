@@ -88,7 +88,7 @@ Lines Recorded();
 template <ApiId id, typename Function>
 class Fake;
 
-// The function behind one hook. Counts, keeps what it was given, and does what it is told.
+// The function behind one hook. Counts, keeps what it was given, and obeys.
 template <ApiId id, typename Result, typename... Args>
 class Fake<id, Result (*)(Args...)> {
  public:

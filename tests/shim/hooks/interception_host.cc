@@ -83,7 +83,7 @@ void ProcAddress() {
   CHECK(resolve2("cuNoSuchThing", &found, 13000, 0, &status) == 0 && found == nullptr && status == 1);
 }
 
-// 2 allocations, 1 failure, 2 frees; freeing 0 is no event. With an out parameter of NULL: one more.
+// 2 allocations, 1 failure, 2 frees; freeing 0 is not an event. With an out parameter of NULL: one more.
 void Calls() {
   CHECK(Find<Init>("cuInit")(0) == 0);
   const auto alloc = Find<Alloc>("cuMemAlloc_v2");

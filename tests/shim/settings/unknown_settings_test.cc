@@ -41,7 +41,7 @@ TEST(UnknownSettings, NothingToSay) {
 TEST(UnknownSettings, NamesTheNearest) {
   EXPECT_EQ(
       Line({"GPUMEMSHIM_OUPUT=x"}),
-      "gpumemshim: GPUMEMSHIM_OUPUT is no setting of this version (GPUMEMSHIM_OUTPUT is). docs/environment.md lists "
+      "gpumemshim: GPUMEMSHIM_OUPUT is not a setting of this version (GPUMEMSHIM_OUTPUT is). docs/environment.md lists "
       "them all.\n");
   EXPECT_EQ(Nearest("GPUMEMSHIM_QUIT"), "GPUMEMSHIM_QUIET");
   EXPECT_EQ(Nearest("GPUMEMSHIM_output"), "GPUMEMSHIM_OUTPUT");

@@ -151,7 +151,7 @@ TEST(Nodes, AreCountedWhileNothingIsRecorded) {
   EXPECT_EQ(t_nodes, before + 1);
   EXPECT_EQ(CurrentNode(CurrentThread(), 0), nullptr);
   for (uint32_t depth = 0; depth < 2 * kMaxNodes; ++depth) EnterNode(&node, reinterpret_cast<uintptr_t>(&node));
-  EXPECT_EQ(CurrentNode(CurrentThread(), 0), nullptr) << "deeper than is told apart";
+  EXPECT_EQ(CurrentNode(CurrentThread(), 0), nullptr) << "deeper than is distinguished";
   LeaveNode(before);
   EXPECT_EQ(t_nodes, 0u);
 }

@@ -10,7 +10,7 @@
 namespace gpumemshim::stack {
 namespace {
 
-// An interpreter whose frames are numbers: where they stand is the number, what they hold is told by the test.
+// An interpreter whose frames are numbers: where they stand is the number, what they hold is known by the test.
 uint64_t g_contents;
 int g_reads;
 

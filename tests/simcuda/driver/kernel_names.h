@@ -62,7 +62,7 @@ inline constexpr char kFindFirst[] =
     "_ZN14at_cuda_detail3cub6detail6reduce28DeviceReduceSingleTileKernelINS2_10policy_hubIN4cuda3std3__45tupleIJb"
     "lEEEyN6thrust45THRUST_300001_SM_750_800_860_900_1000_1200_NS8cuda_cub9__find_if7functorIS9_EEE10Policy1000EP"
     "S9_SI_iSF_S9_S9_NS7_10__identityEEEvT0_T1_T2_T3_T4_T6_";
-// A sum of numbers, which is no count.
+// A sum of numbers, which is not a count.
 inline constexpr char kSumOfFloats[] =
     "_ZN14at_cuda_detail3cub6detail6reduce28DeviceReduceSingleTileKernelINS2_10policy_hubIfjN4cuda3std3__44plusIvEEE"
     "10Policy1000EPKfPfiS9_ffNS7_10__identityEEEvT0_T1_T2_T3_T4_T6_";

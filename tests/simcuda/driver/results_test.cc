@@ -291,7 +291,7 @@ TEST(ResultsTest, SeveralElementsAndOtherArgumentsAreLeftAlone) {
     EXPECT_EQ(Compared(kernels::kCompareWithCast, kLess, 0.0f, 1.0f), 9);
     EXPECT_EQ(Compared(kernels::CompareScalar("y"), kLess, uint64_t{0}, uint64_t{1}), 9);
     EXPECT_EQ(Compared(kernels::CompareScalar("N3c107complexIfEE"), kLess, 0.0f, 1.0f), 9);
-    // An input that is no device memory.
+    // An input that is not a device memory.
     int elements = 1;
     const struct {
       int operation;

@@ -113,8 +113,8 @@ TEST(LimitsTest, MistakesNameTheLine) {
   const auto message = [](const std::string& yaml) {
     return std::string(ParseLimits(yaml, "b.yaml", "").status().message());
   };
-  EXPECT_THAT(message("max_peak: 1GiB\nmax_pek: 1"), HasSubstr("b.yaml:2: \"max_pek\" is no limit; these are"));
-  EXPECT_THAT(message("max_peak: many"), HasSubstr("b.yaml:1: max_peak: many is no size"));
+  EXPECT_THAT(message("max_peak: 1GiB\nmax_pek: 1"), HasSubstr("b.yaml:2: \"max_pek\" is not a limit; these are"));
+  EXPECT_THAT(message("max_peak: many"), HasSubstr("b.yaml:1: max_peak: many is not a size"));
   EXPECT_THAT(message("max_fragmentation: -1%"), HasSubstr("is no percentage"));
   EXPECT_THAT(message("max_peak: 1\nmax_peak: 2"), HasSubstr("b.yaml:2: max_peak is there twice"));
   EXPECT_THAT(message("max_peak: [1]"), HasSubstr("a limit is one value"));

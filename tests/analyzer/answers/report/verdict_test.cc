@@ -91,7 +91,7 @@ TEST(Verdict, ALittleGrowthIsNoLeak) {
   EXPECT_EQ(verdict.problem, "model.py:42 Block.forward keeps growing, 102.4 MiB per step since step 1");
   EXPECT_THAT(verdict.action, HasSubstr("gpumemshim leaks"));
   example.leaks.devices[0].rows[0].status = LeakStatus::kStopped;
-  EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits) << "what settles is no leak";
+  EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits) << "what settles is not a leak";
 }
 
 TEST(Verdict, ScatteredMemoryIsAProblemWhereMuchIsFree) {

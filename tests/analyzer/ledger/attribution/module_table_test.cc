@@ -73,7 +73,7 @@ TEST_F(ModuleTableTest, APartHasTheComponentOfWhatItIsIn) {
   EXPECT_EQ(component(6), "nonlinearity");
   EXPECT_EQ(component(7), "block");
   EXPECT_EQ(component(8), "root");
-  EXPECT_EQ(component(9), "linear") << "an output inside a layer is no head";
+  EXPECT_EQ(component(9), "linear") << "an output inside a layer is not a head";
   EXPECT_EQ(component(10), "head");
   EXPECT_EQ(component(11), "loss");
 }

@@ -65,7 +65,7 @@ TEST(RulesTest, TheUsersRulesComeFirst) {
 TEST(RulesTest, ABadLineIsNamedAndNothingIsAdded) {
   for (const auto& [text, words] :
        {std::pair{"component x class A\ncomponents y class B", "line 2"},
-        std::pair{"category parameters function f", "parameters is no category"},
+        std::pair{"category parameters function f", "parameters is not a category"},
         std::pair{"component x function f", "`class` or `name`"},
         std::pair{"category kv_cache class f", "`function` or `file`"}, std::pair{"component x class", "missing"},
         std::pair{"component x class (", "regular expression"}}) {

@@ -160,7 +160,7 @@ TEST(Aggregate, GraphMemoryIsStatedAgainAndCountsOnce) {
   EXPECT_THAT(Aggregate(&trace, Of(ViewMode::kTotal)).bytes(), ElementsAre(Pair(a, 4 * kMiB)));
 }
 
-// Pinned, managed and imported memory, which is no GPU's.
+// Pinned, managed and imported memory, which is not a GPU's.
 struct Outside {
   TraceBuilder trace;
   uint64_t early = 0, late = 0;

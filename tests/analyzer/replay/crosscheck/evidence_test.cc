@@ -15,7 +15,7 @@
 namespace gpumem {
 namespace {
 
-// The user's command line is right, so this is no usage error.
+// The user's command line is right, so this is not a usage error.
 TEST(EvidenceTest, ATraceWithoutAHeaderIsDamaged) {
   testing::TraceBuilder trace;
   trace.CudaAlloc(0x7f0000000000, 512);

@@ -150,7 +150,7 @@ class Generated {
 TEST_P(ReplacedCode, GeneratedCodeWithFramePointers) {
   if (GetParam() == std::string("libgcc")) {
     g_check();
-    GTEST_SKIP() << "libgcc ends at code without tables; the next test says that it is told";
+    GTEST_SKIP() << "libgcc ends at code without tables; the next test says that this is reported";
   }
   // push rbp; mov rbp, rsp; call rdi; pop rbp; ret
   const Generated code({0x55, 0x48, 0x89, 0xE5, 0xFF, 0xD7, 0x5D, 0xC3});

@@ -35,7 +35,7 @@ std::string Printed(const char* script, uint32_t timeout_ms = 30'000) {
 
 TEST(ProbeProcessTest, PrintsWhatTheProgramPrints) { EXPECT_EQ(Printed("echo one; echo two >&2"), "one\ntwo\n"); }
 
-// It prints as it goes, is no child that the host could wait for, and gets SIGTERM when it is to end.
+// It prints as it goes, is not a child that the host could wait for, and gets SIGTERM when it is to end.
 TEST(ProbeProcessTest, RunsBesideTheHostUntilItsSupervisorEnds) {
   const char* argv[] = {"sh", "-c", "trap 'echo asked to end; exit' TERM; echo begun; while :; do sleep 0.01; done",
                         nullptr};

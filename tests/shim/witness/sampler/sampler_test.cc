@@ -123,7 +123,7 @@ TEST_F(SamplerTest, TheLastSampleIsOfSettledMemory) {
   event.device = 3;
   event.time_ns = MonotonicNs();
   SawEvent(event);
-  Event mark{};  // is no change of memory
+  Event mark{};  // is not a change of memory
   mark.kind = EventKind::kMark;
   mark.time_ns = event.time_ns + 3'600'000'000'000;
   SawEvent(mark);
