@@ -29,7 +29,7 @@ about() {
 
 # Long tests of the release, by name.
 readonly OF_RECORDER='^(torture|hosts|shim_|ring_model|attach|oom|memory|devices)'
-readonly OF_ANALYZER='^(Commands/|import|leaks|trees|export_readers|diff|ranks_command|flame|guides|docs_site)'
+readonly OF_ANALYZER='^(Commands/|consistency|import|leaks|trees|export_readers|diff|ranks_command|flame|guides|docs_site)'
 readonly OF_PLANS='^(plan|real_gpu)'
 readonly OF_REPLAYS='^(sweep|replay|ranks_full|engines)'
 readonly OF_WHEELS='^wheels'
