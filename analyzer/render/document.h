@@ -11,7 +11,7 @@
 //   Document answer;
 //   answer.Field("counted_by", "optimizer", "what a step ends with");
 //   answer.Heading("Steps on GPU 0", "PyTorch's allocated bytes");
-//   answer.Table("steps", "one object a step, in order", columns, steps);
+//   answer.Table("steps", "one object a step, in order", columns, steps, {});
 
 #ifndef GPUMEM_ANALYZER_RENDER_DOCUMENT_H_
 #define GPUMEM_ANALYZER_RENDER_DOCUMENT_H_

@@ -46,7 +46,7 @@ class LiveProgramTest(unittest.TestCase):
     setup = None
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-live-")
+        folder = tempfile.TemporaryDirectory(prefix="live-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.environment = {**truth.environment_of(truth.Case("none"), self.setup), "XDG_RUNTIME_DIR": str(self.folder)}

@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 class LiveTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gpumemshim-live-")
+        folder = tempfile.TemporaryDirectory(prefix="live-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 

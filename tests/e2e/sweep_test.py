@@ -185,10 +185,10 @@ class Failures(Swept):
         (self.folder / "bad.yaml").write_text("command: python x.py\naxes:\n  batch: {}\n")
         (self.folder / "worse.yaml").write_text("command: [a\n")
         (self.folder / "unknown.yaml").write_text("command: a\nbatches: 3\n")
-        for arguments, reported in ((["bad.yaml"], "bad.yaml:3"), (["worse.yaml"], "no YAML"), (["unknown.yaml"], "no key"), (["none.yaml"], "cannot read none.yaml"),
+        for arguments, reported in ((["bad.yaml"], "bad.yaml:3"), (["worse.yaml"], "not YAML"), (["unknown.yaml"], "not a key"), (["none.yaml"], "cannot read none.yaml"),
                                 (["--axis", "x=1", "--", "python", "a.py"], "no place for x"), (["--", "python", "a.py"], "nothing to go through"), ([], "no command"),
                                 (["--axis", "x=3..1", "--", "python", "a.py"], "upwards"), (["--axis", "x=1", "--where", "y <", "--", "python", "a.py", "{x}"], "missing"),
-                                (["--axis", "x=1", "--where", "y < 2", "--", "python", "a.py", "{x}"], "no axis"), (["--axis", "x=1", "--where", "x > 2", "--", "python", "a.py", "{x}"], "no configuration")):
+                                (["--axis", "x=1", "--where", "y < 2", "--", "python", "a.py", "{x}"], "not an axis"), (["--axis", "x=1", "--where", "x > 2", "--", "python", "a.py", "{x}"], "no configuration")):
             with self.subTest(arguments):
                 done = subprocess.run([SETUP.gpumem, "sweep", *arguments], cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False)
                 self.assertEqual(done.returncode, 2, done.stdout + done.stderr)

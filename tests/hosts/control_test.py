@@ -142,7 +142,7 @@ class Commands(ControlTest):
         self.start()
         self.assertIn("does not listen", self.ctl(self.process.pid, code=3))
         self.assertIn("no process", self.ctl(2**22 + 1, code=3))
-        self.assertIn("no process id", self.ctl("train.py", code=2))
+        self.assertIn("not a process id", self.ctl("train.py", code=2))
         self.assertIn("unknown ctl command", self.ctl(1, "restart", code=2))
         self.assertIn("needs a text", self.ctl(1, "mark", code=2))
         self.tell("init", "pause")

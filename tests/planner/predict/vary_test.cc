@@ -69,12 +69,12 @@ TEST(ParseAxisTest, SaysWhatIsWrong) {
                                                        {"n=1..", "two whole numbers"},
                                                        {"n=..4", "two whole numbers"},
                                                        {"n=1.5..4", "two whole numbers"},
-                                                       {"n=", "no whole number"},
-                                                       {"n=1,,2", "no whole number"},
-                                                       {"n=1..2..3", "no whole number"},
+                                                       {"n=", "not a whole number"},
+                                                       {"n=1,,2", "not a whole number"},
+                                                       {"n=1..2..3", "not a whole number"},
                                                        {"n=many", "\"many\" is not a whole number"},
                                                        {"n=1..2000000", "too many tries"},
-                                                       {"n=99999999999999999999", "no whole number"}};
+                                                       {"n=99999999999999999999", "not a whole number"}};
   for (const auto& [text, why] : wrong) {
     const absl::Status status = ParseAxis(text).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;

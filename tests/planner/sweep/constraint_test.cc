@@ -60,7 +60,7 @@ TEST(ConstraintTest, MistakesSayWhereTheyAre) {
 TEST(ConstraintTest, ValuesThatAreNone) {
   EXPECT_THAT(Constraint::Parse("bacth < 8")->Holds(kValues).status().ToString(),
               HasSubstr("\"bacth\" is not an axis"));
-  EXPECT_THAT(Constraint::Parse("dtype < 8")->Holds(kValues).status().ToString(), HasSubstr("no number"));
+  EXPECT_THAT(Constraint::Parse("dtype < 8")->Holds(kValues).status().ToString(), HasSubstr("not a number"));
   EXPECT_THAT(Constraint::Parse("8 / (physical - 2) < 8")->Holds(kValues).status().ToString(), HasSubstr("zero"));
   // Both sides are looked at, whatever the first one says.
   EXPECT_FALSE(Constraint::Parse("batch > 1 or bacth < 8")->Holds(kValues).ok());

@@ -97,7 +97,7 @@ TEST(SpecTest, MistakesNameFileAndLine) {
   EXPECT_THAT(Mistake("axes: {x: [[1]]}\n"), HasSubstr("one value"));
   EXPECT_THAT(Mistake("- a\n"), HasSubstr("mapping"));
   EXPECT_THAT(Mistake(""), HasSubstr("mapping"));
-  EXPECT_THAT(Mistake("a: [\n"), HasSubstr("no YAML"));
+  EXPECT_THAT(Mistake("a: [\n"), HasSubstr("not YAML"));
   EXPECT_THAT(Mistake("command: 'a \"b'\n"), HasSubstr("quote"));
   EXPECT_THAT(Mistake("constraints: [a <]\n"), HasSubstr("sweep.yaml:1: constraint 'a <'"));
   EXPECT_THAT(Mistake(std::string(2 << 20, ' ')), HasSubstr("too large"));

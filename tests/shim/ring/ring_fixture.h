@@ -36,9 +36,10 @@ class RingTest : public testing::Test {
     return config;
   }
 
-  void StartRing(uint64_t size_bytes = kDefaultSizeBytes) {
+  void StartRing(uint64_t size_bytes = kDefaultSizeBytes, uint32_t first_chunks = Config().first_chunks) {
     Config config = OwnConfig();
     config.size_bytes = size_bytes;
+    config.first_chunks = first_chunks;
     ASSERT_TRUE(Start(config));
     ASSERT_TRUE(reader_.Attach());
   }

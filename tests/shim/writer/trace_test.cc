@@ -360,7 +360,7 @@ TEST_F(WriterTest, ManyEvents) {
 
 // Definitions that need a packet of their own bring no events with them.
 TEST_F(WriterTest, EventsAreCountedOnceHoweverManyDefinitionsFollow) {
-  ASSERT_TRUE(ring::Start({}));
+  ASSERT_TRUE(ring::Start(RingConfig()));
   Session session(MakeConfig());
   ASSERT_TRUE(session.Init());
   Event e{};

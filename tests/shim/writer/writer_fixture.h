@@ -25,12 +25,14 @@ class WriterTest : public testing::Test {
     char pattern[] = "/tmp/gpumemshim_writer_test.XXXXXX";
     directory_ = mkdtemp(pattern);
     path() = directory_ + "/run.gmtrace";
+    EXPECT_NE(mkdtemp(rings_.data()), nullptr);
   }
   ~WriterTest() override {
     Stop(5000);
     ring::Stop(1000);
     ring::Unlink();
     std::filesystem::remove_all(directory_);
+    std::filesystem::remove_all(rings_);
   }
 
   // Callbacks carry no context: there is one writer in a process.
@@ -51,14 +53,21 @@ class WriterTest : public testing::Test {
     return config;
   }
 
+  // In a folder of its own: how far a ring grows follows the file system and who else has rings in it (ring_fixture.h).
+  ring::Config RingConfig() const {
+    ring::Config config;
+    config.directory = rings_.c_str();
+    return config;
+  }
+
   void StartBoth(const Config& config = MakeConfig(), uint64_t ring_bytes = ring::kDefaultSizeBytes) {
-    ring::Config ring_config;
+    ring::Config ring_config = RingConfig();
     ring_config.size_bytes = ring_bytes;
     ASSERT_TRUE(ring::Start(ring_config));
     ASSERT_TRUE(Start(config));
   }
 
-  std::string directory_;
+  std::string directory_, rings_ = "/tmp/gpumemshim_writer_rings.XXXXXX";
 };
 
 }  // namespace gpumemshim::writer

@@ -115,7 +115,7 @@ TEST(LimitsTest, MistakesNameTheLine) {
   };
   EXPECT_THAT(message("max_peak: 1GiB\nmax_pek: 1"), HasSubstr("b.yaml:2: \"max_pek\" is not a limit; these are"));
   EXPECT_THAT(message("max_peak: many"), HasSubstr("b.yaml:1: max_peak: many is not a size"));
-  EXPECT_THAT(message("max_fragmentation: -1%"), HasSubstr("is no percentage"));
+  EXPECT_THAT(message("max_fragmentation: -1%"), HasSubstr("is not a percentage"));
   EXPECT_THAT(message("max_peak: 1\nmax_peak: 2"), HasSubstr("b.yaml:2: max_peak is there twice"));
   EXPECT_THAT(message("max_peak: [1]"), HasSubstr("a limit is one value"));
   EXPECT_THAT(message(""), HasSubstr("b.yaml:1:"));

@@ -209,7 +209,7 @@ TEST_F(SummaryFolderTest, ALineThatIsNoneIsNamedAndTheOthersAreTaken) {
   EXPECT_EQ(kept->ranks.size(), 3u);
   ASSERT_EQ(kept->bad.size(), 1u);
   EXPECT_EQ(kept->bad[0].number, 2u);
-  EXPECT_THAT(kept->bad[0].problem, HasSubstr("no JSON"));
+  EXPECT_THAT(kept->bad[0].problem, HasSubstr("not JSON"));
 }
 
 TEST_F(SummaryFolderTest, APipeBesideATraceIsNotOpened) {
