@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
+#include "render/cells.h"
 
 namespace gpumem {
 
@@ -71,6 +72,8 @@ std::string Datum::Shown(Unit unit) const {
   switch (unit) {
     case Unit::kBytes:
       return absl::StrCat(is_less ? "-" : "", FormatBytes(Magnitude()));
+    case Unit::kBytesOrDash:
+      return BytesOrDash(Magnitude());
     case Unit::kGrowth:
       return absl::StrCat(is_less ? "-" : Magnitude() == 0 ? "" : "+", FormatBytes(Magnitude()));
     case Unit::kTime:

@@ -78,8 +78,9 @@ constexpr SumColumn kSums[] = {
      [](const auto& sums) { return Datum(sums.parameter_bytes - sums.trainable_bytes); }},
     {"trainable_percent", "", Unit::kNumber, "trainable ones of 100 parameters",
      [](const auto& sums) { return Datum(sums.TrainablePercent()); }},
-    {"gradient_bytes", "gradient", Unit::kBytes, kTensors, [](const auto& sums) { return Datum(sums.gradient_bytes); }},
-    {"optimizer_state_bytes", "state", Unit::kBytes, kTensors,
+    {"gradient_bytes", "gradient", Unit::kBytesOrDash, kTensors,
+     [](const auto& sums) { return Datum(sums.gradient_bytes); }},
+    {"optimizer_state_bytes", "state", Unit::kBytesOrDash, kTensors,
      [](const auto& sums) { return Datum(sums.state_bytes); }},
 };
 
@@ -134,15 +135,8 @@ std::vector<AnswerColumn<ParameterGroup>> GroupColumns(uint64_t all_bytes, const
       {"name", "", Unit::kText, "of a group; of a parameter inside the outermost module (`root_class`)",
        [](const ParameterGroup& group) { return group.name; }}};
   for (const SumColumn& sum : kSums) {
-    AnswerColumn<ParameterGroup>& column =
-        columns.emplace_back(sum.key, sum.title, sum.unit, sum.meaning,
-                             [of = sum.of](const ParameterGroup& group) { return of(group.sums); });
-    if (sum.title == "gradient" || sum.title == "state") {
-      column.shown = [of = sum.of](const ParameterGroup& group) {
-        const std::string bytes = of(group.sums).Shown(Unit::kBytes);
-        return bytes == "0 B" ? "-" : bytes;
-      };
-    }
+    columns.emplace_back(sum.key, sum.title, sum.unit, sum.meaning,
+                         [of = sum.of](const ParameterGroup& group) { return of(group.sums); });
     if (sum.title != "bytes") continue;
     columns.emplace_back("", "share", Unit::kCount, "", nullptr,
                          [=](const ParameterGroup& group) { return ShareCell(group.sums.parameter_bytes, all_bytes); });
@@ -216,12 +210,10 @@ std::vector<AnswerColumn<KnownParameter>> ParameterColumns(const ObjectTable& ob
       {"bytes", "bytes", Unit::kBytes, "of its data", [](const KnownParameter& each) { return each.row->bytes; }},
       {"", "share", Unit::kCount, "", nullptr,
        [=](const KnownParameter& each) { return ShareCell(each.row->bytes, all_bytes); }},
-      {"gradient_bytes", "gradient", Unit::kBytes, kTensors,
-       [](const KnownParameter& each) { return each.row->gradient_bytes; },
-       [](const KnownParameter& each) { return BytesOrDash(each.row->gradient_bytes); }},
-      {"optimizer_state_bytes", "state", Unit::kBytes, kTensors,
-       [](const KnownParameter& each) { return each.row->state_bytes; },
-       [](const KnownParameter& each) { return BytesOrDash(each.row->state_bytes); }},
+      {"gradient_bytes", "gradient", Unit::kBytesOrDash, kTensors,
+       [](const KnownParameter& each) { return each.row->gradient_bytes; }},
+      {"optimizer_state_bytes", "state", Unit::kBytesOrDash, kTensors,
+       [](const KnownParameter& each) { return each.row->state_bytes; }},
       {"dtype", "type", Unit::kText, kWhole, [](const KnownParameter& each) { return each.tensor->dtype; }},
       {"shape", "shape", Unit::kText, kWhole, [](const KnownParameter& each) { return ListOf(each.tensor->shape); },
        [](const KnownParameter& each) { return absl::StrCat("[", absl::StrJoin(each.tensor->shape, ", "), "]"); }},

@@ -12,7 +12,6 @@
 #include "base/shown.h"
 #include "ledger/attribution/attribution.h"
 #include "ledger/stacks/names.h"
-#include "render/cells.h"
 
 namespace gpumem {
 namespace {
@@ -20,14 +19,6 @@ namespace {
 AnswerColumn<ModuleUse> ModuleNumber(const char* key, const char* title, Unit unit, const char* meaning,
                                      uint64_t ModuleUse::*number) {
   return {key, title, unit, meaning, [number](const ModuleUse& use) { return use.*number; }};
-}
-
-// A dash where there are none.
-AnswerColumn<ModuleUse> BytesIfAny(const char* key, const char* title, const char* meaning,
-                                   uint64_t ModuleUse::*bytes) {
-  AnswerColumn<ModuleUse> column = ModuleNumber(key, title, Unit::kBytes, meaning, bytes);
-  column.shown = [bytes](const ModuleUse& use) { return BytesOrDash(use.*bytes); };
-  return column;
 }
 
 std::vector<AnswerColumn<ModuleUse>> ModuleNameColumns(const Attribution& of) {
@@ -68,8 +59,8 @@ std::vector<AnswerColumn<ModuleUse>> ModuleColumns(const Attribution& of) {
        [=](const ModuleUse& use) { return use.module == 0 ? "-" : FormatBytes(inclusive(use)); }},
       ModuleNumber("saved_bytes", "", Unit::kBytes, kSaved, &ModuleUse::saved_bytes),
       ModuleNumber("saved_count", "", Unit::kCount, kSaved, &ModuleUse::saved_count),
-      BytesIfAny("saved_peak_bytes", "saved", kSaved, &ModuleUse::saved_peak_bytes),
-      BytesIfAny("temporary_bytes", "temporary", kTemporary, &ModuleUse::temporary_bytes),
+      ModuleNumber("saved_peak_bytes", "saved", Unit::kBytesOrDash, kSaved, &ModuleUse::saved_peak_bytes),
+      ModuleNumber("temporary_bytes", "temporary", Unit::kBytesOrDash, kTemporary, &ModuleUse::temporary_bytes),
       ModuleNumber("temporary_count", "", Unit::kCount, kTemporary, &ModuleUse::temporary_count),
       {"stage_path", "stage", Unit::kText, "the stage inside those that the program named",
        [&of](const ModuleUse& use) { return StagePath(of.user_stages[use.user_stage], use.stage); },

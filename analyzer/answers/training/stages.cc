@@ -25,12 +25,15 @@ constexpr char kHighestMoment[] = "its highest moment, and PyTorch's segments an
 
 bool IsOfTorch(const ReportInput& input) { return input.attribution->measure == Measure::kAllocated; }
 
-std::vector<AnswerColumn<AttributedStage>> StageNameColumns() {
+std::vector<AnswerColumn<AttributedStage>> StageNameColumns(bool of_torch) {
   return {
       {"stage", "stage", Unit::kText, "`model_load`, `train > training`; of a named one its name with those around it",
        [](const AttributedStage& each) { return StageLabel(each.row, RunPartName(each.row.part)); },
        [](const AttributedStage& each) { return StageLabel(each.row, RunPartTitle(each.row.part)); }},
-      {"", "peak made of", Unit::kText, "", nullptr, nullptr},
+      {"", "peak made of", Unit::kText, "", nullptr,
+       [=](const AttributedStage& each) {
+         return of_torch ? LargestOfBlocks(each.at_peak) : LargestCategories(each.at_peak);
+       }},
       {"derived", "", Unit::kText,
        "`model_load`, `data_preparation`, `wrapping`, `optimizer_setup`, `privacy_setup`, `training`, `inference`, "
        "`evaluation`, `checkpoint_load`, `checkpoint_save`, `other`; null for a stage that the program named",
@@ -69,10 +72,7 @@ std::vector<AnswerColumn<AttributedStage>> StageColumns(const ReportInput& input
       {"growth_bytes", "growth", Unit::kGrowth, "end minus start of each time, added up",
        [](const AttributedStage& each) { return each.row.growth_bytes; }},
   };
-  std::vector<AnswerColumn<AttributedStage>> names = StageNameColumns();
-  names[1].shown = [=](const AttributedStage& each) {
-    return of_torch ? LargestOfBlocks(each.at_peak) : LargestCategories(each.at_peak);
-  };
+  const std::vector<AnswerColumn<AttributedStage>> names = StageNameColumns(of_torch);
   columns.insert(columns.end(), names.begin(), names.end());
   columns.push_back({"categories", "", Unit::kObject, kCategories,
                      [](const AttributedStage& each) { return CategoriesDatum(each.at_peak); }});
