@@ -37,6 +37,7 @@ int Raise(int fd, const Mark& mark) {
   if (fd < 0) return fd;
   for (int lowest : {900, 200, 3}) {
     const int raised = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
+    if (raised < 0 && errno == EBADF) return -1;  // closed meanwhile: the number is the program's
     if (raised < 0) continue;
     if (!Has(raised, mark)) {
       close(raised);
@@ -46,9 +47,10 @@ int Raise(int fd, const Mark& mark) {
     if (Is(fd, IdentityOf(raised))) close(fd);
     return raised;
   }
-  if (fd > STDERR_FILENO) return fd;
-  close(fd);
-  errno = EMFILE;
+  const bool has_mark = Has(fd, mark);
+  if (fd > STDERR_FILENO && has_mark) return fd;
+  if (has_mark) close(fd);
+  errno = has_mark ? EMFILE : EBADF;
   return -1;
 }
 

@@ -27,6 +27,7 @@ namespace gpumemshim::writer {
 namespace {
 
 constexpr int kMaxCollisions = 32;
+constexpr int kTries = 8;         // where the program closes all numbers at that very moment
 constexpr int kMaxNumbered = 16;  // then names that nobody else has: a thousand containers may all be "gpumemshim.x.1"
 
 uint64_t AnyNumber() {
@@ -83,11 +84,12 @@ int OpenPlain(const char* path) {
 
 constexpr descriptors::Mark kNewFile = {S_IFREG, O_WRONLY | O_APPEND};
 
-// A file of the program's that has the mark, too, under the low number (descriptors.h), is no such file.
-bool IsFreshNameless(int fd) {
+// Nothing where it is another file: one of the program's that has the mark, too, under the low number (descriptors.h).
+descriptors::Identity FreshNameless(int fd) {
   struct stat status;
-  if (kernel::Fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  return status.st_nlink == 0 && status.st_size == 0;
+  if (kernel::Fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (status.st_nlink != 0 || status.st_size != 0) return {};
+  return {status.st_dev, status.st_ino};
 }
 
 bool IsNamed(int fd, const char* path) {
@@ -141,7 +143,8 @@ bool OutputFile::CreateNameless(const char* path, const uint8_t* data, size_t si
   errno = 0;
   if (written < 0 || static_cast<size_t>(written) >= sizeof(path_)) return false;
   const int fd = descriptors::Raise(open(path_, O_TMPFILE | O_WRONLY | O_CLOEXEC | O_APPEND, 0600), kNewFile);
-  const bool fresh = fd >= 0 && IsFreshNameless(fd);
+  identity_ = fd < 0 ? descriptors::Identity{} : FreshNameless(fd);
+  const bool fresh = identity_.inode != 0;
   int error_number = 0;
   if (fresh && WriteAll(fd, data, size)) {
     char source[32];
@@ -156,7 +159,7 @@ bool OutputFile::CreateNameless(const char* path, const uint8_t* data, size_t si
   } else if (fresh) {
     error_number = errno;
   }
-  if (fd >= 0) close(fd);
+  if (descriptors::Is(fd, identity_)) close(fd);
   errno = error_number;
   return false;
 }
@@ -170,10 +173,11 @@ bool OutputFile::CreateNamed(const char* path, const uint8_t* data, size_t size)
   if (fd_ < 0) return false;
   fd_ = descriptors::Raise(fd_, kNewFile);
   const bool ours = fd_ >= 0 && IsNamed(fd_, path_);
+  identity_ = ours ? descriptors::IdentityOf(fd_) : descriptors::Identity{};
   if (ours && WriteAll(fd_, data, size)) return true;
-  const int saved = ours || fd_ < 0 ? errno : EAGAIN;
+  const int saved = ours || fd_ < 0 ? errno : EBADF;
   unlink(path_);  // nothing is in it
-  if (fd_ >= 0) close(fd_);
+  if (IsOurs()) close(fd_);
   fd_ = -1;
   errno = saved;
   return false;
@@ -184,9 +188,12 @@ bool OutputFile::Create(const char* path, const uint8_t* data, size_t size) {
     path_[0] = '\0';
     return Fail(path, EINVAL);
   }
-  bool created = CreateNameless(path, data, size);
-  if (!created && errno == 0) created = CreateNamed(path, data, size);
-  if (created) identity_ = descriptors::IdentityOf(fd_);
+  bool created = false;
+  for (int i = 0; i < kTries && !created; i++) {
+    created = CreateNameless(path, data, size);
+    if (!created && errno == 0) created = CreateNamed(path, data, size);
+    if (!created && errno != EBADF) break;
+  }
   if (!created || identity_.inode == 0) {
     path_[0] = '\0';
     return Fail(path, errno);
@@ -201,12 +208,17 @@ bool OutputFile::IsOurs() const { return descriptors::Is(fd_, identity_); }
 
 // The program closed our descriptor. Its number may be another file's by now, so it is not ours to close.
 bool OutputFile::Reopen() {
-  fd_ = OpenPlain(path_);
-  if (fd_ < 0) return errno == ENOENT ? Gone("deleted") : Fail(path_, errno);
-  if (IsOurs()) return true;
-  close(fd_);
-  fd_ = -1;
-  return Gone("replaced");
+  for (int i = 0; i < kTries; i++) {
+    fd_ = OpenPlain(path_);
+    if (fd_ < 0 && errno == ENOENT) return Gone("deleted");
+    if (fd_ < 0 && errno != EBADF) break;
+    if (IsOurs()) return true;
+    if (descriptors::IdentityOf(fd_).inode == 0) continue;  // closed already
+    close(fd_);
+    fd_ = -1;
+    return Gone("replaced");
+  }
+  return Fail(path_, fd_ < 0 ? errno : EBADF);
 }
 
 bool OutputFile::Gone(const char* how) {
@@ -251,10 +263,14 @@ bool OutputFile::Append(const uint8_t* data, size_t size) {
 }
 
 bool OutputFile::AppendLast(const uint8_t* data, size_t size) {
-  if (!Ready()) return false;
-  if (WriteAll(fd_, data, size)) {
-    bytes_ += size;
-    return true;
+  for (int i = 0; i < kTries; i++) {
+    if (!Ready()) return false;
+    if (i > 0 && ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) continue;
+    if (WriteAll(fd_, data, size)) {
+      bytes_ += size;
+      return true;
+    }
+    if (errno != EBADF) break;  // else the program has just closed it
   }
   const int error_number = errno;
   if (ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) {  // half a packet would only look like damage

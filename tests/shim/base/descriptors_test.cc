@@ -59,6 +59,13 @@ TEST(Descriptors, WhatHasNotTheMarkIsLeftToTheProgram) {
   for (const int fd : {reader, theirs, ends[0], ends[1]}) close(fd);
 }
 
+TEST(Descriptors, ANumberClosedMeanwhileIsTheProgramsToGive) {
+  const int low = OpenNull();
+  ASSERT_EQ(close(low), 0);
+  EXPECT_EQ(Raise(low), -1);
+  EXPECT_EQ(errno, EBADF);
+}
+
 TEST(Descriptors, AMarkNamesTheFile) {
   struct stat null;
   ASSERT_EQ(stat("/dev/null", &null), 0);

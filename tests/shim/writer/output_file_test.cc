@@ -16,10 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace gpumemshim::writer {
@@ -92,6 +94,47 @@ TEST_P(OutputFileTest, ProcessesThatWantOneNameGetAFileEach) {
 INSTANTIATE_TEST_SUITE_P(FileSystems, OutputFileTest, testing::Bool(), [](const testing::TestParamInfo<bool>& each) {
   return each.param ? "WithoutNamelessFiles" : "WithNamelessFiles";
 });
+
+// Closes all numbers and opens files of its own, all the while. False: one of its files was closed under it.
+bool CloseAndOpen(const std::string& name, const std::atomic<bool>& stop) {
+  bool kept = true;
+  while (!stop) {
+    close_range(STDERR_FILENO + 1, 1023, 0);
+    int own[4];
+    for (int& fd : own) fd = open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    for (const int fd : own) kept &= fcntl(fd, F_GETFD) >= 0;
+  }
+  return kept;
+}
+
+// In a process of its own, since its descriptors are closed. 0 = well.
+int AppendAmongClosing(const std::string& folder) {
+  const std::string name = folder + "/own";
+  const uint8_t text[] = {'a'};
+  std::atomic<bool> stop = false;
+  bool kept = false;
+  std::thread program([&] { kept = CloseAndOpen(name, stop); });
+  OutputFile file;
+  for (int i = 0; i < 100; ++i) file.Create((folder + "/run.gmtrace").c_str(), text, sizeof text);
+  for (int i = 0; i < 20'000; ++i) file.Append(text, sizeof text);
+  stop = true;
+  program.join();
+  if (file.gone()) return 2;
+  if (!file.Append(text, sizeof text) || std::filesystem::file_size(file.path()) != file.bytes()) return 3;
+  if (std::filesystem::file_size(name) != 0) return 4;
+  return kept ? 0 : 5;
+}
+
+TEST(OutputFileAmongClosing, StaysAndTouchesNoFileOfTheProgram) {
+  const std::string folder = testing::TempDir() + "/gpumemshim-closing-" + std::to_string(getpid());
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  const pid_t child = fork();
+  if (child == 0) _exit(AppendAmongClosing(folder));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
+  std::filesystem::remove_all(folder);
+}
 
 }  // namespace
 }  // namespace gpumemshim::writer
