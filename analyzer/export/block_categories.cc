@@ -10,8 +10,8 @@ class BlockCategories::Pass final : public LifePass {
   Pass(const LifePass::Needs& needs, std::vector<Category>* by_event) : LifePass(needs), by_event_(by_event) {}
 
  private:
+  bool IsWanted(const Life& life) const override { return life.kind == LifeKind::kBlock; }
   void Lived(const Life& life, const AttributedUse& use) override {
-    if (use.layer != static_cast<uint8_t>(trace::TORCH)) return;
     if (life.born >= by_event_->size()) by_event_->resize(life.born + 1, Category::kUnknown);
     (*by_event_)[life.born] = use.category;
   }

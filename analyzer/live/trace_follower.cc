@@ -144,10 +144,13 @@ TraceFollower::Detail TraceFollower::TakeDetail() {
   ModuleTable modules(&reader_.stacks().objects(), &rules_);
   UserStages user_stages(&tally_.marks(), &reader_.stacks());
   const PlaceRoles places = Places();
-  AttributionPass pass({&request, focus.slot,
-                        BlockUses::Needs{&replay_, &places, tally_.index().has_tensors(), classifier_.get(), &modules,
-                                         &user_stages, Loop(), 0}},
-                       {index - 1}, {index - 1});
+  AttributionPass::Needs needs;
+  needs.lives.uses = {&replay_, &places, tally_.index().has_tensors(), classifier_.get(), &modules, &user_stages,
+                      Loop(),   0};
+  needs.lives.until_ns = UINT64_MAX;
+  needs.request = &request;
+  needs.slot = focus.slot;
+  AttributionPass pass(needs, {index - 1}, {index - 1});
   pass.Before(index, nullptr, 0);
   replay_.ShowLive(&pass);
   pass.Sum();

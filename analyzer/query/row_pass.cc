@@ -84,16 +84,17 @@ void RowPass::WriteStep(uint64_t event, TableWriter* writer) const {
   step == nullptr ? writer->Null() : writer->UInt(step->number);
 }
 
-void RowPass::WriteBirthAndDeath(uint64_t born, uint64_t time_ns, uint64_t end, TableWriter* writer) {
-  const bool lives = IsAliveAtEnd(end);
-  writer->UInt(born).IntOrNull(end, !lives);
-  time_ns == 0 || time_ns < needs_.lives.analysis->origin_ns ? writer->Null() : writer->Int(Since(time_ns));
-  lives ? writer->Null() : writer->Int(Since(now_ns()));
+void RowPass::WriteBirthAndDeath(const Life& life, TableWriter* writer) {
+  writer->UInt(life.born).IntOrNull(life.end, life.end_ns != 0);
+  const bool is_born_before = life.time_ns == 0 || life.time_ns < needs_.lives.analysis->origin_ns;
+  is_born_before ? writer->Null() : writer->Int(Since(life.time_ns));
+  life.end_ns == 0 ? writer->Null() : writer->Int(Since(life.end_ns));
 }
 
 void RowPass::Lived(const Life& life, const AttributedUse& use) {
+  if (life.kind == LifeKind::kSegment) return WriteSegment(life, use);
   const RowTexts& texts = *needs_.texts;
-  WriteBirthAndDeath(life.born, life.time_ns, life.end, &blocks_);
+  WriteBirthAndDeath(life, &blocks_);
   blocks_.Bool(life.kept);
   life.slot == 0 ? blocks_.Null() : blocks_.Int(DeviceOfSlot(life.slot));
   blocks_.Enum(RowTexts::OfLayer(use.layer)).Enum(RowTexts::OfMemory(use.memory));
@@ -117,13 +118,17 @@ void RowPass::CudaEnded(const CudaLife& cuda, uint64_t end) {
 
 void RowPass::SegmentEnded(const CudaLife& cuda, uint64_t end) {
   freed_bytes_ = cuda.size;
+  LifePass::SegmentEnded(cuda, end);
+}
+
+void RowPass::WriteSegment(const Life& life, const AttributedUse& use) {
   const RowTexts& texts = *needs_.texts;
-  WriteBirthAndDeath(cuda.alloc_event, cuda.time_ns, end, &segments_);
-  cuda.slot == 0 ? segments_.Null() : segments_.Int(DeviceOfSlot(cuda.slot));
-  segments_.Enum(RowTexts::OfLayer(cuda.layer)).Enum(RowTexts::OfMemory(cuda.memory));
-  segments_.UInt(cuda.address).UInt(cuda.size).IntOrNull(cuda.stack);
-  segments_.Enum(texts.OfStack(cuda.stack).line).UInt(ThreadOf(cuda.thread)).Enum(texts.OfApi(cuda.api));
-  WriteStep(cuda.alloc_event, &segments_);
+  WriteBirthAndDeath(life, &segments_);
+  life.slot == 0 ? segments_.Null() : segments_.Int(DeviceOfSlot(life.slot));
+  segments_.Enum(RowTexts::OfLayer(use.layer)).Enum(RowTexts::OfMemory(use.memory));
+  segments_.UInt(life.address).UInt(life.size).IntOrNull(use.stack_id);
+  segments_.Enum(texts.OfStack(use.stack_id).line).UInt(ThreadOf(life.thread)).Enum(texts.OfApi(life.api));
+  WriteStep(life.born, &segments_);
   segments_.EndRow();
 }
 

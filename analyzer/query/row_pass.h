@@ -48,7 +48,8 @@ class RowPass final : public LifePass {
   void Lived(const Life& life, const AttributedUse& use) override;
   void WriteEvent();
   void WriteTotals(uint32_t slot, bool has_device);
-  void WriteBirthAndDeath(uint64_t born, uint64_t time_ns, uint64_t end, TableWriter* writer);
+  void WriteSegment(const Life& life, const AttributedUse& use);
+  void WriteBirthAndDeath(const Life& life, TableWriter* writer);
   void WriteStep(uint64_t event, TableWriter* writer) const;
   int64_t Since(uint64_t time_ns) const {
     return static_cast<int64_t>(time_ns) - static_cast<int64_t>(needs_.lives.analysis->origin_ns);

@@ -173,7 +173,7 @@ void PageDataWriter::WriteLives(absl::string_view key, const PageLives& lives) {
     born.AddStep(life.born);
     end.Add(life.end - life.born);
     time.AddStep(loaded_.input.Since(life.time_ns));
-    died.Add(row.end_ns == 0 ? int64_t{-1} : static_cast<int64_t>(loaded_.input.Since(row.end_ns)));
+    died.Add(life.end_ns == 0 ? int64_t{-1} : static_cast<int64_t>(loaded_.input.Since(life.end_ns)));
     device.Add(row.device);
     address.AddStep(life.address);
     size.Add(life.size);
@@ -187,7 +187,7 @@ void PageDataWriter::WriteLives(absl::string_view key, const PageLives& lives) {
       stack_rows_.push_back({row.stack_id, row.device, life.thread, life.api, 0, {}, 0});
     }
     stack.Add(place);
-    stream.Add(row.stream);
+    stream.Add(life.stream);
     const ThreadInfo* const info = loaded_.stacks.thread(life.thread);
     thread.Add(info != nullptr ? info->tid : life.thread);
     name.Add(strings_.Place(row.name == 0 ? "" : loaded_.stacks.string(row.name)));

@@ -24,8 +24,6 @@ namespace gpumem {
 struct PageLife {
   Life life;
   int device = 0;
-  uint64_t end_ns = 0;  // of the event that freed it; 0 = nothing did
-  uint64_t stream = 0;  // CUstream of its allocation, 0 = the default one
   uint64_t stack_id = 0;
   Category category = Category::kUnknown;
   Evidence evidence = Evidence::kRule;

@@ -65,61 +65,41 @@ class PagePass::Lives final : public LifePass {
     }
   }
 
-  void BlockAllocated(const TorchBlock& block) override {
-    LifePass::BlockAllocated(block);
-    if (stream_ != 0) stream_of_event_[index_] = stream_;
-  }
-  void SegmentEnded(const CudaLife& cuda, uint64_t end) override;
   void Before(uint64_t index, const EventBatch* batch, size_t i) override;
 
  private:
   void Lived(const Life& life, const AttributedUse& use) override;
   void AddLayers(const PageLife& life);
-  uint64_t TakeStream(uint64_t event);
-  bool IsWanted(const Life& life) const {
+  bool IsWanted(const Life& life) const override { return IsGpu(life.slot); }
+  // Alive at a moment that the page is opened for.
+  bool IsOfMoment(const Life& life) const {
     return life.kept || std::any_of(wanted_.begin(), wanted_.end(),
                                     [&](uint64_t event) { return life.born <= event && event < life.end; });
   }
 
   PagePass* page_;
-  std::vector<uint64_t> wanted_;                             // events
-  absl::flat_hash_map<uint64_t, uint64_t> stream_of_event_;  // of allocations on other streams than the default one
-  uint64_t index_ = 0, stream_ = 0;
+  std::vector<uint64_t> wanted_;  // events
 };
 
 void PagePass::Lives::Before(uint64_t index, const EventBatch* batch, size_t i) {
   LifePass::Before(index, batch, i);
-  if (batch == nullptr) return;
-  index_ = index;
-  stream_ = IsMark(batch->kind(i)) ? 0 : batch->stream(i);
-  if (page_->progress_ && index % kEventsPerProgress == 0) page_->progress_(2, index);
-}
-
-uint64_t PagePass::Lives::TakeStream(uint64_t event) {
-  const auto found = stream_of_event_.find(event);
-  if (found == stream_of_event_.end()) return 0;
-  const uint64_t stream = found->second;
-  stream_of_event_.erase(found);
-  return stream;
+  if (page_->progress_ && batch != nullptr && index % kEventsPerProgress == 0) page_->progress_(2, index);
 }
 
 void PagePass::Lives::AddLayers(const PageLife& life) {
   PageDevice* const device = page_->DeviceOf(SlotOfDevice(life.device));
   const size_t from = device->rows.At(life.life.born), to = device->rows.At(life.life.end);
   const uint32_t keys[] = {static_cast<uint32_t>(life.category), life.module, life.line,
-                           page_->StreamNumber(life.stream)};
+                           page_->StreamNumber(life.life.stream)};
   for (size_t layer = 0; layer < kPageLayers; ++layer) {
     device->layers[layer].Add(keys[layer], from, to, life.life.size);
   }
 }
 
 void PagePass::Lives::Lived(const Life& life, const AttributedUse& use) {
-  if (!IsGpu(life.slot)) return;
   PageLife row;
   row.life = life;
   row.device = DeviceOfSlot(life.slot);
-  row.end_ns = IsAliveAtEnd(life.end) ? 0 : now_ns();
-  row.stream = TakeStream(life.born);
   row.stack_id = use.stack_id;
   row.category = use.category;
   row.evidence = use.evidence;
@@ -128,27 +108,9 @@ void PagePass::Lives::Lived(const Life& life, const AttributedUse& use) {
   row.name = use.name;
   row.layer = use.layer;
   row.memory = use.memory;
-  AddLayers(row);
-  page_->blocks_.Add(row, IsWanted(life));
-}
-
-void PagePass::Lives::SegmentEnded(const CudaLife& cuda, uint64_t end) {
-  if (!IsGpu(cuda.slot)) return;
-  PageLife row;
-  row.life.born = cuda.alloc_event;
-  row.life.time_ns = cuda.time_ns;
-  row.life.end = end;
-  row.life.address = cuda.address;
-  row.life.size = cuda.size;
-  row.life.slot = cuda.slot;
-  row.life.kept = IsAliveAtEnd(end);
-  row.device = DeviceOfSlot(cuda.slot);
-  row.end_ns = row.life.kept ? 0 : now_ns();
-  row.stack_id = cuda.stack;
-  row.line = page_->LineOf(cuda.stack);
-  row.layer = cuda.layer;
-  row.memory = cuda.memory;
-  page_->segments_.Add(row, IsWanted(row.life));
+  const bool is_segment = life.kind == LifeKind::kSegment;
+  if (!is_segment) AddLayers(row);
+  (is_segment ? page_->segments_ : page_->blocks_).Add(row, IsOfMoment(life));
 }
 
 PagePass::PagePass(LoadedTrace* loaded, const PageLimits& limits, Progress progress)

@@ -15,6 +15,7 @@ class PeakWithout::Pass final : public LifePass {
   Pass(const LifePass::Needs& needs, PeakWithout* owner) : LifePass(needs), owner_(owner) {}
 
  private:
+  bool IsWanted(const Life& life) const override { return life.kind == LifeKind::kBlock && life.slot == owner_->slot_; }
   void Lived(const Life& life, const AttributedUse& use) override { owner_->Count(life, use); }
 
   PeakWithout* owner_;
@@ -55,7 +56,6 @@ void PeakWithout::AddTo(std::vector<int64_t>* changes, const Life& life) const {
 }
 
 void PeakWithout::Count(const Life& life, const AttributedUse& use) {
-  if (life.slot != slot_ || use.layer != static_cast<uint8_t>(trace::TORCH)) return;
   is_too_long_ = is_too_long_ || life.born >= kMostEvents;
   if (is_too_long_) return;
   AddTo(&all_, life);

@@ -18,18 +18,17 @@ bool IsSameButAllocated(const MomentTotals& a, const MomentTotals& b) {
 
 AttributionPass::AttributionPass(const Needs& needs, std::vector<uint64_t> moments,
                                  const std::vector<uint64_t>& details)
-    : needs_(needs), uses_(needs.uses), moments_(std::move(moments)), sums_(moments_.size() + 1) {
+    : LifePass(needs.lives), needs_(needs), moments_(std::move(moments)), sums_(moments_.size() + 1) {
   for (const uint64_t event : details) details_[event];
 }
 
 MomentTotals AttributionPass::TakeTotals() const {
   MomentTotals totals;
-  const LiveState& state = needs_.uses.replay->state();
-  if (needs_.slot >= state.slots()) return totals;
-  totals.values = state.values(needs_.slot);
-  const ResidualUse& residual = state.residual().device(needs_.slot);
+  if (needs_.slot >= state().slots()) return totals;
+  totals.values = state().values(needs_.slot);
+  const ResidualUse& residual = state().residual().device(needs_.slot);
   totals.context = residual.context_bytes + residual.module_bytes;
-  totals.graphs = state.cuda().GraphBytes(needs_.slot);
+  totals.graphs = state().cuda().GraphBytes(needs_.slot);
   return totals;
 }
 
@@ -37,24 +36,25 @@ MomentTotals AttributionPass::TakeTotals() const {
 void AttributionPass::Tell(uint64_t index, const EventBatch* batch, size_t i) {
   const MomentTotals now = TakeTotals();
   is_exact_ &= now.values.allocated == live_blocks_;
-  if (!IsSameButAllocated(now, told_)) needs_.lives->Totals(index == 0 ? 0 : index - 1, now);
+  if (!IsSameButAllocated(now, told_)) needs_.request->lives->Totals(index == 0 ? 0 : index - 1, now);
   told_ = now;
   if (batch == nullptr) return;
   latest_ns_ = std::max(latest_ns_, batch->time_ns(i));
-  needs_.lives->Happened(index, latest_ns_);
-  if (batch->kind(i) == trace::MARK) needs_.lives->Marked(index, batch->time_ns(i), batch->text(i));
+  needs_.request->lives->Happened(index, latest_ns_);
+  if (batch->kind(i) == trace::MARK) needs_.request->lives->Marked(index, batch->time_ns(i), batch->text(i));
 }
 
 void AttributionPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
-  uses_.Before(index, batch, i);
+  const bool was_frozen = IsFrozen();
+  LifePass::Before(index, batch, i);
   while (totals_.size() < moments_.size() && moments_[totals_.size()] < index) totals_.push_back(TakeTotals());
-  if (needs_.lives != nullptr) Tell(index, batch, i);
+  if (needs_.request->lives != nullptr && !was_frozen) Tell(index, IsFrozen() ? nullptr : batch, i);
 }
 
-AttributionPass::Running& AttributionPass::RunningOf(const TorchBlock& block, uint32_t* row) {
-  const StackClassification classification = needs_.uses.classifier->Of(block.stack);
-  const uint32_t user_stage = needs_.uses.user_stages->Of(block.time_ns, block.thread);
-  *row = needs_.uses.modules->RowOf(classification.module);
+AttributionPass::Running& AttributionPass::RunningOf(uint64_t stack, uint64_t time_ns, uint32_t thread, uint32_t* row) {
+  const StackClassification classification = needs_.lives.uses.classifier->Of(stack);
+  const uint32_t user_stage = needs_.lives.uses.user_stages->Of(time_ns, thread);
+  *row = needs_.lives.uses.modules->RowOf(classification.module);
   if (*row >= peaks_.size()) peaks_.resize(*row + 1);
   Running& running = running_[{*row, classification.stage, user_stage}];
   running.use.module = *row;
@@ -68,8 +68,8 @@ const std::vector<uint32_t>& AttributionPass::RowsOn(uint64_t stack) {
   const auto [it, is_new] = rows_on_.try_emplace(stack);
   if (!is_new) return it->second;
   std::vector<uint32_t> rows;
-  for (const uint32_t module : needs_.uses.classifier->ModulePath(stack))
-    rows.push_back(needs_.uses.modules->RowOf(module));
+  for (const uint32_t module : needs_.lives.uses.classifier->ModulePath(stack))
+    rows.push_back(needs_.lives.uses.modules->RowOf(module));
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   if (!rows.empty() && rows.back() >= inclusive_.size()) inclusive_.resize(rows.back() + 1);
@@ -77,14 +77,15 @@ const std::vector<uint32_t>& AttributionPass::RowsOn(uint64_t stack) {
 }
 
 void AttributionPass::BlockAllocated(const TorchBlock& block) {
-  uses_.Allocated(block);
+  LifePass::BlockAllocated(block);
+  if (IsFrozen()) return;
   if (block.slot == needs_.slot) live_blocks_ += block.size;
   if (!needs_.request->modules || block.slot != needs_.slot) return;
   uint32_t row = 0;
-  Running& running = RunningOf(block, &row);
+  Running& running = RunningOf(block.stack, block.time_ns, block.thread, &row);
   running.use.allocated_bytes += block.size;
   ++running.use.count;
-  const StackClassification classification = needs_.uses.classifier->Of(block.stack);
+  const StackClassification classification = needs_.lives.uses.classifier->Of(block.stack);
   if (classification.recomputed) running.use.recomputed_bytes += block.size;
   if (classification.is_loss) running.use.loss_bytes += block.size;
   running.live += block.size;
@@ -98,39 +99,39 @@ void AttributionPass::BlockAllocated(const TorchBlock& block) {
 }
 
 void AttributionPass::BlockSaved(const TorchBlock& block) {
-  if (!needs_.request->modules || block.slot != needs_.slot) return;
+  if (IsFrozen() || !needs_.request->modules || block.slot != needs_.slot) return;
   uint32_t row = 0;
-  Running& running = RunningOf(block, &row);
+  Running& running = RunningOf(block.stack, block.time_ns, block.thread, &row);
   running.use.saved_bytes += block.size;
   ++running.use.saved_count;
   running.live_saved += block.size;
   running.use.saved_peak_bytes = std::max(running.use.saved_peak_bytes, running.live_saved);
 }
 
-void AttributionPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) {
-  if (block.slot != needs_.slot) return;
-  live_blocks_ -= block.size;
-  const bool is_wanted = needs_.request->modules || needs_.lives != nullptr || IsCovered(label.alloc_event, end);
-  if (!is_wanted) return;
-  const AttributedUse use = uses_.Of(block, label, end, alive);
-  Add(label.alloc_event, end, use);
-  if (!needs_.request->modules) return;
-  uint32_t row = 0;
-  Running& running = RunningOf(block, &row);
-  running.live -= block.size;
-  peaks_[row].live -= block.size;
-  for (const uint32_t around : RowsOn(block.stack)) inclusive_[around].live -= block.size;
-  if (label.saved) running.live_saved -= block.size;
-  if (use.category == Category::kTemporary) {
-    running.use.temporary_bytes += block.size;
-    ++running.use.temporary_count;
-  }
+bool AttributionPass::IsWanted(const Life& life) const {
+  if (life.kind == LifeKind::kSegment || life.slot != needs_.slot || life.born >= frozen_at()) return false;
+  if (life.kind == LifeKind::kBlock && needs_.request->modules) return true;
+  return needs_.request->lives != nullptr || IsCovered(life.born, std::min(life.end, frozen_at()));
 }
 
-void AttributionPass::CudaEnded(const CudaLife& life, uint64_t end) {
-  if (life.slot != needs_.slot) return;
-  if (needs_.lives == nullptr && !IsCovered(life.alloc_event, end)) return;
-  Add(life.alloc_event, end, uses_.Of(life));
+void AttributionPass::Lived(const Life& life, const AttributedUse& use) {
+  Add(life.born, std::min(life.end, frozen_at()), use);
+  if (life.kind != LifeKind::kBlock) return;
+  live_blocks_ -= life.size;
+  if (needs_.request->modules) EndRunning(life, use);
+}
+
+void AttributionPass::EndRunning(const Life& life, const AttributedUse& use) {
+  uint32_t row = 0;
+  Running& running = RunningOf(use.stack_id, life.time_ns, life.thread, &row);
+  running.live -= life.size;
+  peaks_[row].live -= life.size;
+  for (const uint32_t around : RowsOn(use.stack_id)) inclusive_[around].live -= life.size;
+  if (life.saved) running.live_saved -= life.size;
+  if (use.category == Category::kTemporary) {
+    running.use.temporary_bytes += life.size;
+    ++running.use.temporary_count;
+  }
 }
 
 // Whether it was alive at any moment.
@@ -140,7 +141,7 @@ bool AttributionPass::IsCovered(uint64_t alloc_event, uint64_t end) const {
 }
 
 void AttributionPass::Add(uint64_t alloc_event, uint64_t end, const AttributedUse& use) {
-  if (needs_.lives != nullptr) needs_.lives->Lived(alloc_event, end, use);
+  if (needs_.request->lives != nullptr) needs_.request->lives->Lived(alloc_event, end, use);
   const auto first = std::lower_bound(moments_.begin(), moments_.end(), alloc_event);
   const auto last = std::lower_bound(first, moments_.end(), end);
   if (first == last) return;
@@ -159,7 +160,8 @@ size_t AttributionPass::PlaceOf(uint64_t event_index) const {
 
 // Differences become sums, and what no block accounts for follows from the totals.
 void AttributionPass::Sum() {
-  if (needs_.lives != nullptr) needs_.lives->Ended(is_exact_, [this](AttributedUse* use) { Classify(use); });
+  if (needs_.request->lives != nullptr)
+    needs_.request->lives->Ended(is_exact_, [this](AttributedUse* use) { Classify(use); });
   for (size_t i = 1; i < sums_.size(); ++i) {
     for (size_t category = 0; category < kCategories; ++category) sums_[i][category] += sums_[i - 1][category];
   }
@@ -188,7 +190,7 @@ void AttributionPass::Describe(uint64_t event_index, Moment* moment) const {
 }
 
 void AttributionPass::Classify(AttributedUse* use) const {
-  const StackClassification classification = needs_.uses.classifier->Of(use->stack_id);
+  const StackClassification classification = needs_.lives.uses.classifier->Of(use->stack_id);
   use->stage = classification.stage;
   use->recomputed = classification.recomputed;
   use->is_loss = classification.is_loss;

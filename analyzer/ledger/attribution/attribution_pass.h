@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // AttributionPass: the second of Attribute's two replays: gives each block its category when it ends and adds it to the
-// moments at which it was alive. A moment is the state after an event. Many moments (three for each step) get sums by
-// category, the few that were asked for get every stack too. Not thread-safe; what it is given must outlive it.
+// moments at which it was alive. A moment is the state after an event. Events after `lives.until_ns` are not of it,
+// however far the replay goes on for others. Many moments (three for each step) get sums by category, the few that were
+// asked for get every stack too. Not thread-safe; what it is given must outlive it.
 //
 //   AttributionPass attribution_pass(needs, {12, 40, 41}, {40});   // all stacks of what was alive behind event 40
 //   replay.Run(&attribution_pass);
@@ -20,28 +21,25 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "ledger/attribution/attribution.h"
-#include "ledger/attribution/block_use.h"
 #include "ledger/attribution/label_replay.h"
+#include "ledger/attribution/life_pass.h"
 #include "ledger/attribution/life_sink.h"
 #include "ledger/attribution/use_sums.h"
 
 namespace gpumem {
 
-class AttributionPass final : public LabelVisitor {
+class AttributionPass final : public LifePass {
  public:
   struct Needs {
+    LifePass::Needs lives;
     const AttributionRequest* request = nullptr;
     uint32_t slot = 0;
-    BlockUses::Needs uses;
-    LifeSink* lives = nullptr;
   };
   // `moments`: events, ascending, each once. `details`: some of them.
   AttributionPass(const Needs& needs, std::vector<uint64_t> moments, const std::vector<uint64_t>& details);
 
   void BlockAllocated(const TorchBlock& block) override;
   void BlockSaved(const TorchBlock& block) override;
-  void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
-  void CudaEnded(const CudaLife& life, uint64_t end) override;
   void Before(uint64_t index, const EventBatch* batch, size_t i) override;
 
   // Once, after the replay; what follows needs it.
@@ -64,18 +62,21 @@ class AttributionPass final : public LabelVisitor {
     uint64_t live = 0, most = 0;
   };
 
+  void Lived(const Life& life, const AttributedUse& use) override;
+  bool IsWanted(const Life& life) const override;
+  bool IsFrozen() const { return frozen_at() != UINT64_MAX; }
   static std::vector<uint64_t> MostOf(const std::vector<Peak>& peaks);
   MomentTotals TakeTotals() const;
   void Classify(AttributedUse* use) const;
   void Tell(uint64_t index, const EventBatch* batch, size_t i);
   bool IsCovered(uint64_t alloc_event, uint64_t end) const;
   void Add(uint64_t alloc_event, uint64_t end, const AttributedUse& use);
-  Running& RunningOf(const TorchBlock& block, uint32_t* row);
+  Running& RunningOf(uint64_t stack, uint64_t time_ns, uint32_t thread, uint32_t* row);
+  void EndRunning(const Life& life, const AttributedUse& use);
   const std::vector<uint32_t>& RowsOn(uint64_t stack);
   size_t PlaceOf(uint64_t event_index) const;
 
   Needs needs_;
-  BlockUses uses_;
   std::vector<uint64_t> moments_;
   std::vector<MomentTotals> totals_;                    // by moment
   std::vector<std::array<int64_t, kCategories>> sums_;  // by moment, as differences
@@ -85,7 +86,7 @@ class AttributionPass final : public LabelVisitor {
   std::vector<Peak> peaks_;                                       // by row
   std::vector<Peak> inclusive_;                                   // by row, with all inside its calls
   absl::flat_hash_map<uint64_t, std::vector<uint32_t>> rows_on_;  // of a stack: of all calls on it
-  // For needs_.lives.
+  // For request->lives.
   MomentTotals told_;  // last
   uint64_t latest_ns_ = 0, live_blocks_ = 0;
   bool is_exact_ = true;

@@ -83,13 +83,14 @@ LabelVisitor* Attributor::BeginSecond(const LabelReplay& replay) {
   for (const Moment& moment : result_.moments) {
     if (moment.found) details.push_back(moment.event_index);
   }
-  attribution_pass_.emplace(
-      AttributionPass::Needs{
-          &request_, slot_,
-          BlockUses::Needs{&replay, &index_pass_->places(), result_.has_tensors, &classifier_, &modules_, &user_stages_,
-                           index_pass_->LastLoop(), index_pass_->FirstStackOfCalls()},
-          request_.lives},
-      Events(), details);
+  AttributionPass::Needs needs;
+  needs.lives.uses = {&replay,   &index_pass_->places(), result_.has_tensors,     &classifier_,
+                      &modules_, &user_stages_,          index_pass_->LastLoop(), index_pass_->FirstStackOfCalls()};
+  needs.lives.analysis = analysis_;
+  needs.lives.until_ns = SecondEnd();
+  needs.request = &request_;
+  needs.slot = slot_;
+  attribution_pass_.emplace(needs, Events(), details);
   return &*attribution_pass_;
 }
 

@@ -34,7 +34,7 @@ size_t PlotDevice::peak_row() const {
 
 std::string PlotDevice::KeyText(PageLayer by, const PageLife& life) const {
   const uint32_t keys[] = {static_cast<uint32_t>(life.category), life.module, life.line,
-                           trace_.pass->StreamNumber(life.stream)};
+                           trace_.pass->StreamNumber(life.life.stream)};
   return trace_.pass->KeyText(by, keys[static_cast<size_t>(by)]);
 }
 
