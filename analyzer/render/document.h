@@ -103,6 +103,9 @@ struct AnswerColumn {
   AnswerColumn(absl::string_view key_, absl::string_view title_, Unit unit_, absl::string_view meaning_, Value value_,
                Text shown_ = Text())
       : key(key_), title(title_), unit(unit_), meaning(meaning_), value(std::move(value_)), shown(std::move(shown_)) {}
+  // For machines alone.
+  AnswerColumn(absl::string_view key_, absl::string_view meaning_, Value value_)
+      : AnswerColumn(key_, "", Unit::kText, meaning_, std::move(value_)) {}
 
   std::string key, title;
   Unit unit;
@@ -164,7 +167,7 @@ class Document {
     JsonLayout layout = JsonLayout::kLines;
     bool is_shown = true;  // false: for machines alone
   };
-  // Columns stand in the order of text; "" as `key`: for people alone.
+  // Columns stand in the order of text; "" as `key`: for people alone. Where no column has a title: for machines alone.
   template <typename Row>
   void Table(absl::string_view key, absl::string_view meaning, std::vector<AnswerColumn<Row>> columns,
              std::shared_ptr<const std::vector<Row>> rows, Rows which);

@@ -46,6 +46,7 @@ void DrawTable(const Item& table, Page* page) {
   for (size_t i = 0; i < table.columns.size(); ++i) {
     if (!table.columns[i].title.empty() && table.columns[i].telling) shown.push_back(i);
   }
+  if (shown.empty()) return;
   std::vector<Align> alignment;
   std::vector<Page::Row> rows(1);
   for (const size_t column : shown) {

@@ -117,6 +117,62 @@ std::string Headline(const Explanation& explanation) {
   return absl::StrCat(text, doubt);
 }
 
+std::vector<AnswerColumn<Check>> CheckColumns() {
+  constexpr char kWhich[] = "`peak.optimizer_state`; `oom`, `leak`, `fragmentation`, `peak`";
+  constexpr char kWords[] = "what was checked, what was found, what to do (may be empty)";
+  constexpr char kSaving[] = "how much; true: bytes a step";
+  return {
+      {"id", kWhich, &Check::id},
+      {"topic", kWhich, [](const Check& check) { return CheckTopicName(check.topic); }},
+      {"question", kWords, &Check::question},
+      {"outcome", "`found`, `clear`, `unknown`", [](const Check& check) { return CheckOutcomeName(check.outcome); }},
+      {"evidence", kWords, &Check::evidence},
+      {"action", kWords, &Check::action},
+      {"saving_basis", "`none`, `exact`, `replayed`, `at_most`, `arithmetic`, `estimate`, `unknown`",
+       [](const Check& check) { return SavingBasisName(check.saving.basis); }},
+      {"saving_bytes", kSaving, [](const Check& check) { return check.saving.bytes; }},
+      {"saving_per_iteration", kSaving, [](const Check& check) { return check.saving.per_iteration; }},
+  };
+}
+
+void AddFields(const Explanation& explanation, Document* answer) {
+  constexpr char kCount[] = "how many checks";
+  answer->Field("device", Datum::If(explanation.device >= 0, explanation.device), "null = no GPU memory");
+  answer->Field("verdict", VerdictName(explanation.kind),
+                "of the whole trace: `nothing`, `fits`, `unknown`, `fragmented`, `nearly_full`, `growing`, "
+                "`out_of_memory`");
+  answer->Field("verdict_text", explanation.verdict, "what went wrong, or why nothing has to be done");
+  answer->Field("headline", explanation.headline, "one sentence: how many checks found something, and the most useful");
+  answer->Field("found", explanation.Count(CheckOutcome::kFound), kCount);
+  answer->Field("clear", explanation.Count(CheckOutcome::kClear), kCount);
+  answer->Field("unknown", explanation.Count(CheckOutcome::kUnknown), kCount);
+  answer->Table("checks", "every one, in the order of its list ([the lists](commands/explain.md#the-lists))",
+                CheckColumns(), explanation.checks, {});
+}
+
+// Checks of one advice, the surest saving first.
+void AddAdvice(const std::vector<const Check*>& checks, Document* answer) {
+  answer->Gap();
+  for (const Check* const check : checks) {
+    answer->Line(absl::StrCat("  ", check->question), Tone::kHeading);
+    answer->Paragraph("    found   ", check->evidence);
+  }
+  const Check& surest = *checks.front();
+  if (!surest.action.empty()) answer->Paragraph("    do      ", surest.action);
+  if (const std::string saving = SavingText(surest.saving); !saving.empty())
+    answer->Paragraph("            ", saving, Tone::kAside);
+}
+
+void AddChecks(const char* title, CheckOutcome outcome, const Explanation& explanation, Document* answer) {
+  if (explanation.Count(outcome) == 0) return;
+  answer->Heading(title);
+  for (const Check& check : explanation.checks) {
+    if (check.outcome != outcome) continue;
+    answer->Paragraph(
+        "  ", absl::StrCat(check.question, " ", check.evidence, check.action.empty() ? "" : "; ", check.action));
+  }
+}
+
 }  // namespace
 
 size_t Explanation::Count(CheckOutcome outcome) const {
@@ -139,45 +195,28 @@ Explanation Explain(const ExplainSubject& subject, const std::vector<CheckTopic>
   return explanation;
 }
 
-void AddExplanation(const Explanation& explanation, bool full, Page* page) {
-  page->Gap();
-  page->Paragraph("", explanation.headline, Tone::kHeading);
-  if (!explanation.verdict.empty()) page->Paragraph("Verdict  ", explanation.verdict);
+Document ExplanationAnswer(const Explanation& explanation, bool full) {
   const std::vector<std::vector<const Check*>> advice = Advice(Found(explanation));
-  for (const std::vector<const Check*>& checks : advice) {
-    page->Gap();
-    for (const Check* const check : checks) {
-      page->Line(absl::StrCat("  ", check->question), Tone::kHeading);
-      page->Paragraph("    found   ", check->evidence);
-    }
-    const Check& surest = *checks.front();
-    if (!surest.action.empty()) page->Paragraph("    do      ", surest.action);
-    if (const std::string saving = SavingText(surest.saving); !saving.empty())
-      page->Paragraph("            ", saving, Tone::kAside);
-  }
+  Document answer;
+  AddFields(explanation, &answer);
+  answer.Gap();
+  answer.Paragraph("", explanation.headline, Tone::kHeading);
+  if (!explanation.verdict.empty()) answer.Paragraph("Verdict  ", explanation.verdict);
+  for (const std::vector<const Check*>& checks : advice) AddAdvice(checks, &answer);
   if (advice.size() > 1) {
-    page->Gap();
-    page->Line("Savings do not add up where they name the same memory.", Tone::kAside);
+    answer.Gap();
+    answer.Line("Savings do not add up where they name the same memory.", Tone::kAside);
   }
-  const size_t clear = explanation.Count(CheckOutcome::kClear), unknown = explanation.Count(CheckOutcome::kUnknown);
-  const auto list = [&](absl::string_view title, CheckOutcome outcome) {
-    page->Gap();
-    page->Line(title, Tone::kHeading);
-    for (const Check& check : explanation.checks) {
-      if (check.outcome != outcome) continue;
-      page->Paragraph(
-          "  ", absl::StrCat(check.question, " ", check.evidence, check.action.empty() ? "" : "; ", check.action));
-    }
-  };
-  if (unknown != 0) list("Not known", CheckOutcome::kUnknown);
-  if (clear == 0) return;
+  AddChecks("Not known", CheckOutcome::kUnknown, explanation, &answer);
+  const size_t clear = explanation.Count(CheckOutcome::kClear);
   if (full) {
-    list("Nothing found", CheckOutcome::kClear);
-  } else {
-    page->Gap();
-    page->Line(absl::StrCat(FormatCountOf(clear, "check", "checks"), " found nothing: --full shows them"),
-               Tone::kAside);
+    AddChecks("Nothing found", CheckOutcome::kClear, explanation, &answer);
+  } else if (clear != 0) {
+    answer.Gap();
+    answer.Line(absl::StrCat(FormatCountOf(clear, "check", "checks"), " found nothing: --full shows them"),
+                Tone::kAside);
   }
+  return answer;
 }
 
 }  // namespace gpumem

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The checklists walked on a trace, as text and as JSON. Text shows what was found, largest saving first, and counts
-// the rest; `full` shows every check. Pure functions of what is given.
+// The checklists walked on a trace. People get what was found, largest saving first, and how many checks found nothing;
+// with `full` every check. Pure functions; `explanation` outlives the answer.
 //
 //   const Explanation explanation = Explain(subject, {CheckTopic::kOom});
 //   explanation.headline;  // "out of memory: 2 of 7 checks found something; most: ..."
-//   AddExplanation(explanation, /*full=*/false, &page);
+//   answer.Append(ExplanationAnswer(explanation, /*full=*/false));
 
 #ifndef GPUMEM_ANALYZER_ANSWERS_EXPLAIN_EXPLAIN_H_
 #define GPUMEM_ANALYZER_ANSWERS_EXPLAIN_EXPLAIN_H_
@@ -17,7 +17,7 @@
 #include "answers/explain/check.h"
 #include "answers/explain/checks.h"
 #include "answers/report/verdict.h"
-#include "render/page.h"
+#include "render/document.h"
 
 namespace gpumem {
 
@@ -34,10 +34,7 @@ struct Explanation {
 // `topics` empty: all four.
 Explanation Explain(const ExplainSubject& subject, const std::vector<CheckTopic>& topics);
 
-void AddExplanation(const Explanation& explanation, bool full, Page* page);
-
-// One object with a final newline (docs/json.md).
-std::string ExplanationJson(const Explanation& explanation, const ReportInput& input);
+Document ExplanationAnswer(const Explanation& explanation, bool full);
 
 }  // namespace gpumem
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "answers/explain/explain.h"
 #include "answers/explain/peak_without.h"
-#include "answers/report/sections.h"
+#include "answers/report/trace_answer.h"
 #include "answers/report/verdict.h"
 #include "cli/command.h"
 #include "cli/commands.h"
@@ -15,6 +15,7 @@
 #include "cli/trace_options.h"
 #include "ledger/load/findings.h"
 #include "ledger/load/moment.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -74,16 +75,10 @@ tell is listed as not known. Without a topic: all four lists.
     const ExplainSubject subject{&loaded->input, device, &loaded->stacks.objects(),
                                  what_if.has_value() ? &*what_if : nullptr, without.get()};
     const Explanation explanation = Explain(subject, topics);
-    if (trace_.json) {
-      console->Print(ExplanationJson(explanation, loaded->input));
-      return ExitCodeOf(*loaded);
-    }
-    Page page(console->out_style());
-    AddHead(loaded->input, Detail::kBrief, &page);
-    AddExplanation(explanation, full_, &page);
-    page.Gap();
-    AddNotes(loaded->input, &page);
-    console->Print(page.text());
+    Document answer = TraceAnswer("explain", loaded->input);
+    answer.Append(ExplanationAnswer(explanation, full_));
+    EndWithNotes(loaded->input, &answer);
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     return ExitCodeOf(*loaded);
   }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "render/draw.h"
+
 namespace gpumem {
 namespace {
 
@@ -29,10 +31,7 @@ Check Found(const std::string& question, const std::string& action, Saving savin
 std::string TextOf(std::vector<Check> checks) {
   Explanation explanation;
   explanation.checks = std::move(checks);
-  const TextStyle style;
-  Page page(style);
-  AddExplanation(explanation, /*full=*/false, &page);
-  return page.text();
+  return ToText(ExplanationAnswer(explanation, /*full=*/false), TextStyle());
 }
 
 size_t Count(const std::string& text, const std::string& what) {

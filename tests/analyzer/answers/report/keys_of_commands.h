@@ -85,11 +85,6 @@ inline const std::set<std::string> kKeysOfDiff = {"headline",
                                                   "totals",
                                                   "lines"};
 
-// Keys of explain, which tests/e2e/explain_test.py compares with its answers.
-inline const std::set<std::string> kKeysOfExplain = {
-    "verdict",  "verdict_text", "clear",    "unknown", "checks",       "id",           "topic",
-    "question", "outcome",      "evidence", "action",  "saving_basis", "saving_bytes", "saving_per_iteration"};
-
 // Keys of forecast, which tests/e2e/explain_test.py compares with its answers.
 inline const std::set<std::string> kKeysOfForecast = {"sentence",
                                                       "sure",
