@@ -74,6 +74,8 @@ std::string Datum::Shown(Unit unit) const {
       return absl::StrCat(is_less ? "-" : "", FormatBytes(Magnitude()));
     case Unit::kBytesOrDash:
       return BytesOrDash(Magnitude());
+    case Unit::kAlignedBytes:
+      return FormatBytesAligned(Magnitude());
     case Unit::kGrowth:
       return absl::StrCat(is_less ? "-" : Magnitude() == 0 ? "" : "+", FormatBytes(Magnitude()));
     case Unit::kTime:

@@ -33,11 +33,12 @@
 namespace gpumem {
 
 // What a number counts; says how people read it: "3.50 GiB", "+12.0 MiB", "1,234" (kCount), "1234" (kNumber), "1.20 s",
-// "54 %" and a bar (of 1), "a <- b <- c" (of a list); kBytesOrDash: "-" of none.
+// "54 %" and a bar (of 1), "a <- b <- c" (of a list); kBytesOrDash: "-" of none; kAlignedBytes: always three digits.
 enum class Unit : uint8_t {
   kText,
   kBytes,
   kBytesOrDash,
+  kAlignedBytes,
   kGrowth,
   kCount,
   kNumber,

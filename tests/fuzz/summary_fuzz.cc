@@ -13,6 +13,7 @@
 #include "answers/ranks/merge_summaries.h"
 #include "answers/ranks/ranks_report.h"
 #include "answers/ranks/summary_file.h"
+#include "render/draw.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
@@ -33,9 +34,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     gpumem::RanksQuery query;
     if (has_step) query.step = 3;
     const gpumem::RanksVerdict verdict = gpumem::JudgeRanks(job, query);
-    gpumem::RanksJson({job, verdict}, {0, true});
-    gpumem::Page page{gpumem::TextStyle()};
-    gpumem::AddRanks({job, verdict}, {0, true}, &page);
+    const gpumem::Document answer = gpumem::RanksAnswer({job, verdict}, {0, true});
+    gpumem::ToJson(answer);
+    gpumem::ToText(answer, gpumem::TextStyle());
   }
   return 0;
 }

@@ -71,10 +71,8 @@ std::vector<AnswerColumn<DiffRow>> DiffColumns(const char* title, bool with_bloc
   return {
       {"delta_bytes", "change", Unit::kGrowth, "B minus A: of the subject; in a list, of the row",
        [](const DiffRow& row) { return row.delta(); }, [](const DiffRow& row) { return SignedBytes(row.delta()); }},
-      {"a_bytes", "A", Unit::kBytes, kBytes, [](const DiffRow& row) { return row.uses.a_bytes; },
-       [](const DiffRow& row) { return FormatBytesAligned(row.uses.a_bytes); }},
-      {"b_bytes", "B", Unit::kBytes, kBytes, [](const DiffRow& row) { return row.uses.b_bytes; },
-       [](const DiffRow& row) { return FormatBytesAligned(row.uses.b_bytes); }},
+      {"a_bytes", "A", Unit::kAlignedBytes, kBytes, [](const DiffRow& row) { return row.uses.a_bytes; }},
+      {"b_bytes", "B", Unit::kAlignedBytes, kBytes, [](const DiffRow& row) { return row.uses.b_bytes; }},
       {"change", kNoTitle, Unit::kText, "`same`, `new`, `gone`, `larger`, `smaller`",
        [](const DiffRow& row) { return RowChangeName(row.change()); }, ChangeWord},
       {"a_count", with_blocks ? "blocks of A" : "", Unit::kCount, kCounts,

@@ -133,6 +133,14 @@ Job SortIntoJob(std::vector<RankSummary> summaries) {
   return job;
 }
 
+std::vector<int> DamagedRanks(const Job& job) {
+  std::vector<int> ranks;
+  for (const RankSummary& rank : job.ranks) {
+    if (!rank.damage.empty()) ranks.push_back(rank.rank);
+  }
+  return ranks;
+}
+
 std::vector<int> SummaryOnlyRanks(const Job& job) {
   std::vector<int> ranks;
   for (const RankSummary& rank : job.ranks) {

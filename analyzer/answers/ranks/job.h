@@ -48,6 +48,7 @@ struct Job {
 
 // Ranks that kept no trace.
 std::vector<int> SummaryOnlyRanks(const Job& job);
+std::vector<int> DamagedRanks(const Job& job);
 
 Job SortIntoJob(std::vector<RankSummary> summaries);
 

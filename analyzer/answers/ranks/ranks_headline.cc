@@ -12,14 +12,6 @@
 namespace gpumem {
 namespace {
 
-std::vector<int> DamagedRanks(const Job& job) {
-  std::vector<int> ranks;
-  for (const RankSummary& rank : job.ranks) {
-    if (!rank.damage.empty()) ranks.push_back(rank.rank);
-  }
-  return ranks;
-}
-
 void AddOthers(const Job& job, OtherTrace::Why why, absl::string_view one, absl::string_view many,
                std::vector<std::string>* doubts) {
   std::vector<std::string> texts;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumemshim ranks` answers, as one sentence, as text and as JSON (docs/json.md). Pure functions.
+// What `gpumemshim ranks` answers, as one sentence and as a document. Pure functions.
 //
 //   const RanksReport report{job, verdict};
 //   RanksHeadline(report)   // "rank 3 holds 96 MiB (24 %) more than rank 1, the median rank, at step 3: ..."
-//   AddRanks(report, {}, &page);
+//   ToText(RanksAnswer(report, {}), style)
 
 #ifndef GPUMEM_ANALYZER_ANSWERS_RANKS_RANKS_REPORT_H_
 #define GPUMEM_ANALYZER_ANSWERS_RANKS_RANKS_REPORT_H_
@@ -15,7 +15,7 @@
 
 #include "answers/ranks/job.h"
 #include "answers/ranks/judge.h"
-#include "render/page.h"
+#include "render/document.h"
 
 namespace gpumem {
 
@@ -42,8 +42,10 @@ std::string RankCauseText(const Deviation& deviation);
 // "at step 3", "at the peak".
 std::string MomentText(const RanksVerdict& verdict);
 
-void AddRanks(const RanksReport& report, const RanksOptions& options, Page* page);
-std::string RanksJson(const RanksReport& report, const RanksOptions& options);
+// What `report` refers to outlives the answer.
+Document RanksAnswer(const RanksReport& report, const RanksOptions& options);
+// Its head: the job, the balance, and what is unlike; for machines alone.
+void AddRanksFields(const RanksReport& report, Document* answer);
 
 }  // namespace gpumem
 

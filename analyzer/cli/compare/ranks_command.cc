@@ -21,6 +21,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/trace_options.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -105,15 +106,8 @@ A trace is read on each core. Exit code 4 where ranks are missing, damaged or of
         job, top_option_.given() ? top_ : kMostCauses,
         [&](const RankSummary& rank, const std::string& moment) { return Facts(rank, moment, console); }, &verdict);
     console->ProgressDone();
-    const RanksReport report{job, verdict};
-    const RanksOptions options{top_, by_ == "step"};
-    if (trace_.json) {
-      console->Print(RanksJson(report, options));
-    } else {
-      Page page(console->out_style());
-      AddRanks(report, options, &page);
-      console->Print(page.text());
-    }
+    const Document answer = RanksAnswer({job, verdict}, {top_, by_ == "step"});
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     return IsWhole(job) ? kExitFine : kExitDamaged;
   }
 

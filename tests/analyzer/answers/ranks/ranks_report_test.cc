@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "ranks.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -24,11 +25,7 @@ class RanksReportTest : public ::testing::Test {
     return {job_, verdict_};
   }
   std::string Headline() { return RanksHeadline(Report()); }
-  std::string Text(RanksOptions options = {}) {
-    Page page(TextStyle{});
-    AddRanks(Report(), options, &page);
-    return page.text();
-  }
+  std::string Text(RanksOptions options = {}) { return ToText(RanksAnswer(Report(), options), TextStyle()); }
 
   std::vector<RankSummary> ranks_ = MakeRanks(8, 100 * kMiB);
   Job job_;

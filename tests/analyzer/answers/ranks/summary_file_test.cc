@@ -14,6 +14,7 @@
 #include "answers/ranks/judge.h"
 #include "answers/ranks/ranks_report.h"
 #include "ranks.h"
+#include "render/draw.h"
 #include "testing/mutated_json.h"
 
 namespace gpumem {
@@ -119,7 +120,7 @@ TEST(SummaryFileTest, WhateverIsInAPlaceDoesNoHarm) {
     ranks.push_back(*read);
     const Job job = SortIntoJob(std::move(ranks));
     const RanksVerdict verdict = JudgeRanks(job, {});
-    EXPECT_FALSE(RanksJson({job, verdict}, {}).empty());
+    EXPECT_FALSE(ToJson(RanksAnswer({job, verdict}, {})).empty());
   });
   EXPECT_GT(refused, 1000u);
 }

@@ -17,6 +17,7 @@
 #include "answers/explain/explain.h"
 #include "answers/outlook/outlook.h"
 #include "answers/parts/attribution_json.h"
+#include "answers/ranks/ranks_report.h"
 #include "answers/report/fixture.h"
 #include "answers/report/json_parts.h"
 #include "answers/report/process_list.h"
@@ -105,6 +106,8 @@ void ForDocuments(const std::function<void(const Documents&)>& use) {
   const ReportInput input = example.input();
   const std::vector<RunFacts> runs;
   const Diff diff;
+  const Job job;
+  const RanksVerdict verdict;
   use({{"steps", StepsAnswer(input, 0)},
        {"stages", StagesAnswer(input, 0)},
        {"modules", ModulesAnswer(input, 0)},
@@ -112,7 +115,8 @@ void ForDocuments(const std::function<void(const Documents&)>& use) {
        {"explain", ExplanationAnswer(Explanation(), false)},
        {"forecast", OutlookAnswer(Outlook())},
        {"compare", CompareAnswer(runs)},
-       {"diff", DiffAnswer(diff, 0, false)}});
+       {"diff", DiffAnswer(diff, 0, false)},
+       {"ranks", RanksAnswer({job, verdict}, {0, true})}});
 }
 
 TEST(AnswersJson, TheTablesOfDocumentsAreWhatTheyDeclare) { ForDocuments(testing::ExpectKeyTables); }
@@ -138,7 +142,6 @@ TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   emitted.insert(testing::kKeysOfLiveTensors.begin(), testing::kKeysOfLiveTensors.end());
   emitted.insert(testing::kKeysOfCtlAndMarks.begin(), testing::kKeysOfCtlAndMarks.end());
   emitted.insert(testing::kKeysOfDiff.begin(), testing::kKeysOfDiff.end());
-  emitted.insert(testing::kKeysOfRanks.begin(), testing::kKeysOfRanks.end());
   emitted.insert(testing::kKeysOfForecast.begin(), testing::kKeysOfForecast.end());
   emitted.insert(testing::kKeysOfLive.begin(), testing::kKeysOfLive.end());
   emitted.insert(testing::kKeysOfReplayAndImport.begin(), testing::kKeysOfReplayAndImport.end());
