@@ -28,6 +28,7 @@
 #include "planner/predict/vary.h"
 #include "planner/predict/verdict.h"
 #include "planner/predict/what_if.h"
+#include "render/draw.h"
 
 namespace gpumem::plan {
 namespace {
@@ -224,7 +225,7 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     const int code = check_.given() ? PlanCheck::ExitCode(forecast, lines) : ExitCodeOf(Assess(forecast).verdict);
     if (json_) {
       console->Print(ForecastJson(forecast, [&](JsonWriter* json) {
-        if (check_.given()) WriteChecks(lines, json);
+        if (check_.given()) WriteMembers(CheckLines(lines), json);
         if (write_moment) write_moment(json);
       }));
       return code;

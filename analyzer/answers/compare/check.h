@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "answers/compare/limits.h"
 #include "answers/compare/run_facts.h"
-#include "base/json_writer.h"
+#include "render/document.h"
 
 namespace gpumem {
 
@@ -72,8 +72,10 @@ absl::StatusOr<CheckedRun> ParsePlanJson(const std::string& text, const std::str
 // 0 passed, 1 one failed; none failed: 5 one is too close to say, else 4 one is unknown (docs/exit-codes.md).
 int ExitCodeOfCheck(const std::vector<CheckLine>& lines);
 
-// The list "checks", into an object that has been begun.
-void WriteChecks(const std::vector<CheckLine>& lines, JsonWriter* json);
+// For machines alone: text has lines of any length. `lines` outlive the answer.
+Document ChecksAnswer(const std::vector<CheckLine>& lines);
+// Its list, for other answers that have one.
+Document CheckLines(const std::vector<CheckLine>& lines);
 
 enum class CheckFormat : uint8_t { kText, kJson, kJUnit, kGitHub };
 std::string FormatCheck(const std::vector<CheckLine>& lines, CheckFormat format);

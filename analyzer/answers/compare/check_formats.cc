@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "answers/compare/check.h"
-#include "base/json_writer.h"
 #include "base/utf8.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -36,24 +36,6 @@ std::string LinesAsText(const std::vector<CheckLine>& lines) {
     result.resize(9, ' ');
     absl::StrAppend(&out, "  ", result, "  ", name, "  ", EscapeControls(Sentence(line)), "\n");
   }
-  return out;
-}
-
-void WriteNumber(absl::string_view key, const std::optional<double>& value, JsonWriter* json) {
-  json->Key(key);
-  value ? json->Value(*value) : json->Null();
-}
-
-std::string LinesAsJson(const std::vector<CheckLine>& lines) {
-  std::string out;
-  JsonWriter json(&out);
-  json.BeginObject();
-  json.Field("schema_version", kJsonSchemaVersion);
-  json.Field("command", "check");
-  json.Field("exit_code", ExitCodeOfCheck(lines));
-  WriteChecks(lines, &json);
-  json.EndObject();
-  out += '\n';
   return out;
 }
 
@@ -110,21 +92,34 @@ std::string GitHub(const std::vector<CheckLine>& lines) {
 
 }  // namespace
 
-void WriteChecks(const std::vector<CheckLine>& lines, JsonWriter* json) {
-  json->Key("checks");
-  json->BeginArray();
-  for (const CheckLine& line : lines) {
-    json->BeginObject(JsonLayout::kOneLine);
-    json->Field("run", line.run);
-    json->Field("name", line.name);
-    json->Field("result", CheckResultName(line.result));
-    WriteNumber("measured", line.measured_value, json);
-    json->Field("at_least", line.is_least);
-    WriteNumber("limit", line.limit_value, json);
-    json->Field("why", line.why);
-    json->EndObject();
-  }
-  json->EndArray();
+Document ChecksAnswer(const std::vector<CheckLine>& lines) {
+  Document answer;
+  answer.Field("schema_version", kJsonSchemaVersion, "");
+  answer.Field("command", "check", "");
+  answer.Field("exit_code", ExitCodeOfCheck(lines), "that of the command ([exit-codes.md](exit-codes.md))");
+  answer.Append(CheckLines(lines));
+  return answer;
+}
+
+Document CheckLines(const std::vector<CheckLine>& lines) {
+  constexpr char kNumber[] = "bytes, bytes a step, or a share; null = not known";
+  const auto known = [](const std::optional<double>& value) { return value ? Datum(*value) : Datum(); };
+  Document list;
+  list.Table("checks", "one object a run and limit",
+             std::vector<AnswerColumn<CheckLine>>{
+                 {"run", "its name", &CheckLine::run},
+                 {"name",
+                  "`max_peak`, `max_reserved`, `max_total`, `max_leak`, `max_fragmentation`, `baseline_peak`, "
+                  "`baseline_reserved`",
+                  &CheckLine::name},
+                 {"result", "`passed`, `failed`, `too_close`: within the range of a plan, `unknown`",
+                  [](const CheckLine& line) { return CheckResultName(line.result); }},
+                 {"measured", kNumber, [=](const CheckLine& line) { return known(line.measured_value); }},
+                 {"at_least", "it may have been more than `measured`", &CheckLine::is_least},
+                 {"limit", kNumber, [=](const CheckLine& line) { return known(line.limit_value); }},
+                 {"why", "of an unknown; of a failed one what is known of its cause", &CheckLine::why}},
+             lines, {.layout = JsonLayout::kOneLine});
+  return list;
 }
 
 std::string FormatCheck(const std::vector<CheckLine>& lines, CheckFormat format) {
@@ -132,7 +127,7 @@ std::string FormatCheck(const std::vector<CheckLine>& lines, CheckFormat format)
     case CheckFormat::kText:
       return LinesAsText(lines);
     case CheckFormat::kJson:
-      return LinesAsJson(lines);
+      return ToJson(ChecksAnswer(lines));
     case CheckFormat::kJUnit:
       return JUnit(lines);
     case CheckFormat::kGitHub:

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "absl/strings/str_split.h"
+#include "answers/compare/check.h"
 #include "answers/compare/diff_answer.h"
 #include "answers/compare/run_table.h"
 #include "answers/explain/explain.h"
@@ -106,6 +107,7 @@ void ForDocuments(const std::function<void(const Documents&)>& use) {
   const ReportInput input = example.input();
   const std::vector<RunFacts> runs;
   const Diff diff;
+  const std::vector<CheckLine> lines;
   const Job job;
   const RanksVerdict verdict;
   use({{"steps", StepsAnswer(input, 0)},
@@ -116,6 +118,7 @@ void ForDocuments(const std::function<void(const Documents&)>& use) {
        {"forecast", OutlookAnswer(Outlook())},
        {"compare", CompareAnswer(runs)},
        {"diff", DiffAnswer(diff, 0, false)},
+       {"check", ChecksAnswer(lines)},
        {"ranks", RanksAnswer({job, verdict}, {0, true})}});
 }
 
