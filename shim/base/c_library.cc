@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "shim/base/plain_text.h"
-#include "shim/base/symbol_table.h"
+#include "shim/base/symbol_lookup.h"
 
 namespace gpumemshim::c_library {
 namespace {

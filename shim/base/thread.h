@@ -43,6 +43,25 @@ void FutexWait(std::atomic<uint32_t>* word, uint32_t value, uint64_t timeout_ns)
 // Wakes every thread of this process that sleeps at `word`.
 void FutexWakeAll(std::atomic<uint32_t>* word);
 
+// Puts off pthread_cancel of this thread for a scope. The program's own call need not be a cancellation point, so ours
+// inside of it must not be one either: the thread would be unwound out of a hook, with what the call gave it lost, and
+// the event with it.
+//
+// Thread-safety: of the calling thread only. Async-signal-safe in glibc. Does not fail.
+//
+//   const NoCancellation no_cancellation;
+//   Write(pipe);  // goes through
+class NoCancellation {
+ public:
+  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 }  // namespace gpumemshim
 
 #endif  // GPUMEM_SHIM_BASE_THREAD_H_

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "include/gpumemshim.h"
+#include "shim/base/api.h"
 #include "shim/base/calls/scope.h"
-#include "shim/base/make_event.h"
 #include "shim/base/memory_checkers.h"
 #include "shim/control/marks.h"
 #include "shim/control/recording.h"

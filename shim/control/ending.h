@@ -28,6 +28,14 @@ void EndSessionNow();
 // At set-up. quick_exit will call EndSessionNow, after the handlers of the program.
 void PrepareEnd();
 
+// A process whose main thread has left (pthread_exit) ends with its last thread: the C library calls exit(0) then. Ours
+// would keep it alive for ever, so we look for that and call exit(0) in the place of its own last thread.
+//
+// Thread-safety: one thread of ours. Failure: where /proc cannot be read the process stays.
+//
+//   ExitIfOnlyOursAreLeft();   // about once a second
+void ExitIfOnlyOursAreLeft();
+
 }  // namespace gpumemshim::control
 
 #endif  // GPUMEM_SHIM_CONTROL_ENDING_H_

@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "shared/forecast_marks.h"
+#include "shim/base/api.h"
 #include "shim/base/calls/scope.h"
-#include "shim/base/make_event.h"
 #include "shim/control/open_ranges.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/capture.h"

@@ -10,8 +10,8 @@
 #include "shim/base/calls/cuda_headers.h"
 #include "shim/base/calls/real.h"
 #include "shim/base/calls/scope.h"
+#include "shim/control/stderr_lines.h"
 #include "shim/control/versions.h"
-#include "shim/control/warning_line.h"
 
 namespace gpumemshim::control {
 namespace {

@@ -9,6 +9,8 @@
 #ifndef GPUMEM_SHIM_CONTROL_SESSION_STATE_H_
 #define GPUMEM_SHIM_CONTROL_SESSION_STATE_H_
 
+#include <sys/auxv.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -38,6 +40,13 @@ bool BeginRecording();
 
 // Recording is on from here: counts, and tells the trace what stages are open.
 void BeginSpan();
+
+// A program that has more rights than who started it: set-uid, set-gid, file capabilities. LD_PRELOAD does not bring us
+// there, but /etc/ld.so.preload does. Its environment is that user's, and a file that it names would be made with
+// rights that the user does not have. So nothing of ours happens there: the hooks hand on, and that is all.
+//
+//   if (IsSecureMode()) return false;
+inline bool IsSecureMode() { return getauxval(AT_SECURE) != 0; }
 
 }  // namespace gpumemshim::control
 

@@ -14,7 +14,7 @@
 #include "shim/base/descriptors.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/control/version_text.h"
-#include "shim/python/failures.h"
+#include "shim/python/inject.h"
 #include "shim/settings/text.h"
 #include "shim/stack/native_unwind.h"
 #include "shim/stack/python_interpreter.h"

@@ -16,7 +16,6 @@
 #include "shim/ring/ring.h"
 #include "shim/stack/autograd_nodes.h"
 #include "shim/stack/capture.h"
-#include "shim/stack/saved_tensors.h"
 
 namespace gpumemshim::hooks {
 namespace {

@@ -19,7 +19,6 @@
 #include "shim/base/calls/scope.h"
 #include "shim/base/clock.h"
 #include "shim/base/event.h"
-#include "shim/base/make_event.h"
 #include "shim/control/session.h"
 
 namespace gpumemshim::hooks {

@@ -5,7 +5,7 @@
 Runs between two bytecodes of the main thread, when a call of an nn.Module stands on a stack that the recorder cannot name (docs/attribution.md).
 It imports nothing, changes nothing of the program but for two of PyTorch's own global hooks around Optimizer.step, and what fails in it is the
 program's business nowhere. Objects are looked at without running code of the program (plain.py), as far as there are limits for (model.py). `record` is
-the recorder: see natives.cc and objects.cc.
+the recorder: see inject.cc and objects.cc.
 
 guard.py tells failures of ours from what is the program's.
 """

@@ -10,6 +10,9 @@
 #ifndef GPUMEM_SHIM_PYTHON_INJECT_H_
 #define GPUMEM_SHIM_PYTHON_INJECT_H_
 
+#include <cstddef>
+#include <cstdint>
+
 namespace gpumemshim::python {
 
 // Before the first request. Off: requests do nothing.
@@ -19,6 +22,19 @@ bool IsEnabled();
 
 // Something new may be said about the program's objects.
 void RequestLook();
+
+// What went wrong in the part of the recorder that runs in the program's Python, for the trace's versions: the first
+// failure, as text, and how many there were.
+//
+// Thread-safety: AddFailure by one thread at a time (the GIL); the others from any. Failure: none.
+
+// `is_last`: the helper is switched off.
+void AddFailure(const char* text, size_t size, bool is_last);
+
+uint32_t CountFailures();
+
+// "ValueError in named_modules: no (3 times; switched off)". False where nothing failed.
+bool DescribeFailures(char* out, size_t capacity);
 
 }  // namespace gpumemshim::python
 

@@ -10,7 +10,7 @@
 
 #include "shim/base/descriptors.h"
 #include "shim/base/kernel.h"
-#include "shim/python/failures.h"
+#include "shim/python/inject.h"
 
 namespace gpumemshim::python {
 namespace {

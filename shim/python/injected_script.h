@@ -3,7 +3,7 @@
 //
 // A Python file that somebody wants to run in the program beside the helper (GPUMEMSHIM_INJECTED_SCRIPT): `gpumemshim
 // plan` stops the program after its steps by it. It runs once in a process, in the main thread, with PyTorch loaded,
-// behind the helper's first look. Its global `record` is what the helper has (natives.cc), with `record.end()` besides.
+// behind the helper's first look. Its global `record` is what the helper has (inject.cc), with `record.end()` besides.
 //
 // Thread-safety: SetInjectedScript before helpers run; RunInjectedScript with the GIL held. Failure: told as the
 // helper's are; the program goes on. What is not an Exception (SystemExit, KeyboardInterrupt) is raised in the program.

@@ -14,9 +14,9 @@
 
 #include "shim/base/descriptors.h"
 #include "shim/base/kernel.h"
+#include "shim/ring/dead_rings.h"
 #include "shim/ring/layout.h"
 #include "shim/ring/ring.h"
-#include "shim/ring/ring_names.h"
 
 namespace gpumemshim::ring {
 namespace {

@@ -23,6 +23,22 @@ bool OutputPath(const char* pattern, const ProcessFacts& facts, char* out, size_
 // False: no more places.
 bool FallbackPath(uint32_t attempt, const char* temporary, const ProcessFacts& facts, char* out, size_t capacity);
 
+// A program's short name, for the trace's file name: what a person would call it.
+//
+//   python -u scripts/train.py --lr 1   ->  train
+//   python -m torch.distributed.run     ->  torch.distributed.run
+//   python -c "..."                     ->  python-c
+//   ./bench_alloc 3                     ->  bench_alloc
+//
+// Thread-safety: pure. Failure: "program".
+
+// Letters, digits and "._+-" stay, everything else becomes "_"; at most 64 bytes, cut to `capacity`.
+void ProgramName(const char* executable, const char* const* arguments, size_t count, char* out, size_t capacity);
+
+// Whether this is the command line of a child (spawn) or of the server (forkserver) of Python's multiprocessing: it
+// names nothing that a person knows, its parent's does.
+bool StartedByMultiprocessing(const char* const* arguments, size_t count);
+
 }  // namespace gpumemshim::control
 
 #endif  // GPUMEM_SHIM_SETTINGS_OUTPUT_PATH_H_

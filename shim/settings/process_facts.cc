@@ -13,7 +13,7 @@
 
 #include "shared/mask_secrets.h"
 #include "shim/base/descriptors.h"
-#include "shim/settings/program_name.h"
+#include "shim/settings/output_path.h"
 #include "shim/settings/settings.h"
 #include "shim/settings/text.h"
 

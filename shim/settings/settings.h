@@ -120,6 +120,21 @@ uint32_t ParseMilliseconds(const char* text, uint32_t otherwise);
 // "1", "true", "yes", "on" in any case; `otherwise` where the text is absent or empty; all else is false.
 bool ParseSwitch(const char* text, bool otherwise);
 
+// Settings that `gpumemshim attach` brings along, since a program that runs has its environment already. They come
+// before the environment's.
+//
+// Thread-safety: Give once, before any reader; Given from any thread. What is too long is cut.
+//
+//   GiveSettings("GPUMEMSHIM_OUTPUT=/tmp/x.gmtrace\nGPUMEMSHIM_QUIET=1\n");
+//   GivenSetting("GPUMEMSHIM_QUIET");     // "1"; nullptr for what was not given
+
+void GiveSettings(const char* lines);
+
+const char* GivenSetting(const char* name);
+
+// As it was given, else of the environment; nullptr where it is in neither.
+const char* SettingOf(const char* name);
+
 }  // namespace gpumemshim::control
 
 #endif  // GPUMEM_SHIM_SETTINGS_SETTINGS_H_

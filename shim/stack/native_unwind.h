@@ -5,7 +5,7 @@
 //
 //   libunwind   unw_backtrace: 5 ns a frame once warm, from a cache by return address that is never emptied
 //   libgcc      _Unwind_Backtrace: 100 ns a frame, nothing remembered
-//   fp          saved frame pointers (frame_pointers.h)
+//   fp          saved frame pointers
 //
 // Where libunwind's cache may be stale or is guessing (modules::IsIrregular), libgcc is asked instead. Both are found
 // with dlopen and local scope: in our needed-list libunwind would take over the host's C++ exceptions.

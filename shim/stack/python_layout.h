@@ -176,6 +176,23 @@ inline constexpr uint8_t kFirstForeignOwner = 3;
 
 inline constexpr uint32_t kCodeUnit = 2;  // bytes of one unit of bytecode
 
+// The table of offsets that CPython 3.13 and newer carry for debuggers at the start of `_PyRuntime`: the truth about
+// the build at hand, where python_layout.h knows only what releases have. The table is not the same in any two
+// versions, so it is read by version.
+//
+//   word 0  "xdebugpy"   word 1  PY_VERSION_HEX   word 2  1 = free-threaded   then the offsets, structure by structure
+//
+// Thread-safety: pure, reads checked. Failure: a text that says why the table cannot be used.
+//
+//   PythonLayout layout = *FindPythonLayout(13);
+//   const char* why = ReadDebugOffsets(runtime, &layout);   // "" = layout is this build's
+
+inline constexpr int kFirstWithDebugOffsets = 13;
+
+// `layout` comes in as the version's from the table and goes out as the build's; it is unchanged where the text is not
+// empty. The text is constant.
+const char* ReadDebugOffsets(const void* runtime, PythonLayout* layout);
+
 }  // namespace gpumemshim::stack
 
 #endif  // GPUMEM_SHIM_STACK_PYTHON_LAYOUT_H_

@@ -106,6 +106,27 @@ class SuccessorCache {
   Set index_[kSets];
 };
 
+// SeenSet: which definitions this thread has sent. Lossy: one that others pushed out is sent again, which the ring
+// allows, but costs a hundred times as much as finding it. All zero is the empty set, so fresh pages need no
+// constructor.
+//
+//   if (!set.Contains(hash) && Send(hash)) set.Insert(hash);
+
+// Hashes are not 0.
+template <uint32_t kSlots>
+class SeenSet {
+ public:
+  bool Contains(uint64_t hash) {
+    return seen_.Find(hash, [](Nothing) { return true; }) != nullptr;
+  }
+  void Insert(uint64_t hash) { seen_.Add(hash)->key = hash; }
+  void Clear() { seen_.Clear(); }
+
+ private:
+  struct Nothing {};
+  SuccessorCache<kSlots, Nothing> seen_;
+};
+
 }  // namespace gpumemshim::stack
 
 #endif  // GPUMEM_SHIM_STACK_SUCCESSOR_CACHE_H_

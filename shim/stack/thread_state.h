@@ -26,7 +26,7 @@
 #include "shim/stack/known_positions.h"
 #include "shim/stack/native_unwind.h"
 #include "shim/stack/path_cache.h"
-#include "shim/stack/seen_set.h"
+#include "shim/stack/successor_cache.h"
 
 namespace gpumemshim::stack {
 

@@ -17,14 +17,77 @@
 
 #include <cstdint>
 
+#include "shim/base/buffer.h"
 #include "shim/base/flat_table.h"
 #include "shim/base/proto_writer.h"
 #include "shim/ring/reader.h"
-#include "shim/writer/modules.h"
-#include "shim/writer/pending_stacks.h"
 #include "shim/writer/writer.h"
 
 namespace gpumemshim::writer {
+
+// Modules: definitions of the native objects that were loaded, with their build ids, so that program counters can be
+// named elsewhere and later. Ids are the numbers of base/loaded_modules.h, so what is gone by now is defined too.
+//
+// Thread-safety: the writer thread only. It takes the loader's list lock for the length of a walk, which nobody holds
+// across a call of ours. Failure: an object that cannot be read has no build id; those past the table are left out.
+//
+//   modules.Update(&definitions);   // appends Definitions.modules for what is new
+class Modules {
+ public:
+  // Cheap where nothing was loaded since the last call.
+  void Update(ProtoWriter* definitions);
+
+ private:
+  uint32_t defined_ = 0;
+};
+
+// PendingStacks: copies of stacks that cannot be added yet. One waits for this pass and the next, no longer.
+//
+// Thread-safety: the writer thread only. Failure: Add returns false without memory, or past a bound.
+//
+//   if (!pending.Add(stack)) ...
+//   pending.Visit([&](const ring::StackView& stack, bool last) { return last || Known(stack) ? Use(stack) : false; });
+class PendingStacks {
+ public:
+  bool Add(const ring::StackView& stack) {
+    const size_t first = frames_.size();
+    if (first + stack.count > kMaxFrames || !frames_.Reserve(first + stack.count)) return false;
+    if (!stacks_.Push({stack.hash, first, stack.count})) return false;
+    frames_.Resize(first + stack.count);
+    for (uint32_t i = 0; i < stack.count; i++) frames_[first + i] = stack.frames[i];
+    return true;
+  }
+
+  bool empty() const { return stacks_.size() == 0; }
+
+  // Calls take(stack, last) for each and keeps those for which it returns false. `last`: it has waited long enough.
+  template <typename Take>
+  void Visit(Take take) {
+    size_t kept = 0, kept_frames = 0;
+    for (size_t i = 0; i < stacks_.size(); i++) {
+      Pending pending = stacks_[i];
+      if (take(ring::StackView{pending.hash, &frames_[pending.first_frame], pending.count}, i < old_)) continue;
+      for (uint32_t k = 0; k < pending.count; k++) frames_[kept_frames + k] = frames_[pending.first_frame + k];
+      pending.first_frame = kept_frames;
+      kept_frames += pending.count;
+      stacks_[kept++] = pending;
+    }
+    stacks_.Resize(kept);
+    frames_.Resize(kept_frames);
+    old_ = kept;
+  }
+
+ private:
+  static constexpr size_t kMaxFrames = size_t{1} << 20;
+  struct Pending {
+    uint64_t hash;
+    size_t first_frame;
+    uint32_t count;
+  };
+  Array<Pending> stacks_;
+  Array<ring::RawFrame> frames_;
+  size_t old_ = 0;  // those in front were there at the last visit
+};
 
 struct FrameKey {
   uint64_t pc;

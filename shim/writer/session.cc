@@ -12,7 +12,7 @@
 #include "shim/base/clock.h"
 #include "shim/ring/ring.h"
 #include "shim/writer/fields.h"
-#include "shim/writer/header.h"
+#include "shim/writer/series.h"
 
 namespace gpumemshim::writer {
 

@@ -40,7 +40,7 @@ class Handlers:
 
 
 class Record:
-    """What shim/python/natives.cc and objects.cc are to the helper, as far as it needs them here."""
+    """What shim/python/inject.cc and objects.cc are to the helper, as far as it needs them here."""
 
     Exception = Exception
     address, is_a = staticmethod(id), staticmethod(lambda thing, kind: any(base is kind for base in type.__dict__["__mro__"].__get__(type(thing))))

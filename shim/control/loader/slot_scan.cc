@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,7 +20,6 @@
 #include "shim/base/import_slots.h"
 #include "shim/base/loader.h"
 #include "shim/base/symbol_lookup.h"
-#include "shim/control/loader/loader_lock.h"
 
 // PyTorch's reports under both manglings, as hooks/torch.cc defines them.
 #define GPUMEM_TORCH_REPORTS(X)                                                  \
@@ -31,8 +31,56 @@
 GPUMEM_TORCH_REPORTS(GPUMEM_DECLARE)
 #undef GPUMEM_DECLARE
 
+namespace {
+
+// One at a time. By the thread, since whoever else looks the name up gets a function that does nothing.
+void (*g_run)(void* data);
+void* g_data;
+std::atomic<pid_t> g_thread;
+
+void Nothing() {}
+
+pid_t ThisThread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("hidden"), used)) void (*GpumemUnderLoaderLock())() {
+  if (g_thread.load(std::memory_order_relaxed) == ThisThread()) {
+    g_thread.store(0, std::memory_order_relaxed);
+    g_run(g_data);
+  }
+  return &Nothing;
+}
+
+__attribute__((visibility("default"), ifunc("GpumemUnderLoaderLock"))) void gpumemshim_loader_lock_v1();
+}
+
 namespace gpumemshim::control {
 namespace {
+
+// Runs something while the loader neither loads, relocates nor unloads anything. dl_iterate_phdr alone does not give
+// that: its lock protects the list of objects, which has a new object before its slots are relocated. A slot that we
+// wrote then would be relocated on top (lazy binding adds the base to what it finds), and a page that we made
+// read-only again would fault in the loader.
+//
+// The lock is glibc's own and nobody may take it; but dlsym holds it while the resolver of an indirect function (IFUNC)
+// runs (dlsym_implementation in glibc's dlfcn/dlsym.c). So we look up one of ours, whose resolver runs `run`.
+void UnderLoaderLock(void (*run)(void* data), void* data) {
+  const loader::Use use;  // a child forked meanwhile would have the lock for ever
+  Dl_info info;
+  link_map* own = nullptr;
+  const calls::DlsymFunction find = calls::RealDlsym();
+  g_run = run;
+  g_data = data;
+  g_thread.store(ThisThread(), std::memory_order_relaxed);
+  if (dladdr1 != nullptr) {
+    dladdr1(reinterpret_cast<const void*>(&Nothing), &info, reinterpret_cast<void**>(&own), RTLD_DL_LINKMAP);
+  }
+  if (find != nullptr && own != nullptr) find(own, "gpumemshim_loader_lock_v1");
+  if (g_thread.exchange(0, std::memory_order_relaxed) != 0) run(data);
+}
 
 constexpr uintptr_t kPage = 4096;
 

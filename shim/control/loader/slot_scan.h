@@ -10,7 +10,7 @@
 // What it misses: pointers on the heap (Python's ctypes, for example), and what libraries that are loaded later do
 // until we have looked again.
 //
-// Thread-safety: any thread that holds no lock; nothing is loaded, relocated or unloaded meanwhile (loader_lock.h).
+// Thread-safety: any thread that holds no lock; nothing is loaded, relocated or unloaded meanwhile.
 // Failure: a page that cannot be made writable is left as it is.
 //
 //   const SlotCounts counts = PatchSlots();

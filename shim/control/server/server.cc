@@ -22,7 +22,6 @@
 #include "shim/base/thread.h"
 #include "shim/control/loader/slot_scan.h"
 #include "shim/control/recording.h"
-#include "shim/control/server/callers.h"
 #include "shim/control/server/control_socket.h"
 #include "shim/control/server/requests.h"
 

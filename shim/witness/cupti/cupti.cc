@@ -18,7 +18,6 @@
 #include "shim/base/clock.h"
 #include "shim/base/symbol_lookup.h"
 #include "shim/base/thread.h"
-#include "shim/witness/cupti/encode.h"
 #include "shim/witness/cupti/library.h"
 #include "shim/witness/cupti/records.h"
 

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "shim/witness/oom/analyzer.h"
 #include "shim/witness/oom/probe_process.h"
-#include "shim/witness/oom/standard_error.h"
 
 namespace gpumemshim::oom {
 namespace {

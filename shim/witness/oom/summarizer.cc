@@ -11,8 +11,8 @@
 #include <cstring>
 
 #include "shim/base/clock.h"
+#include "shim/witness/oom/analyzer.h"
 #include "shim/witness/oom/probe_process.h"
-#include "shim/witness/oom/standard_error.h"
 
 namespace gpumemshim::oom {
 namespace {

@@ -53,6 +53,35 @@ class DeviceSampler {
   ProcessUse processes_[Nvml::kMaxProcesses];
 };
 
+// Which of a device's processes is this one. NVML speaks of processes by the ids of the machine; inside a container a
+// process has another id than outside, and nothing there tells which. So the id decides only where it can:
+//
+//   our ids are the machine's             the entry with our id                       kByPid
+//   a namespace, an entry has our id      that one: the driver translates, as some do  kByPidInside
+//   a namespace, one entry in all         that one                                     kOnlyOne
+//   else                                  not known: under MPS, too, where the server holds all memory
+//
+// Thread-safety: stateless. Failure: kUnknown.
+
+// Whether process ids are those of the machine. Without /proc: not.
+bool InMachinesNamespace();
+
+// Fills own, own_process, others, other_count and others_kept of `out` from a device's processes, which it may reorder.
+void SplitProcesses(uint32_t own_pid, bool machine_ids, ProcessUse* processes, uint32_t count, DeviceSample* out);
+
+// The kernel's name of a process of our namespace; "" where it is not known.
+void ReadProcessName(uint32_t pid, char* out, uint32_t capacity);
+
+// What the machine says of host memory: this process's resident bytes, the machine's RAM. Read from /proc.
+//
+// Thread-safety: stateless. Failure: 0 = not known.
+
+uint64_t ResidentBytes();
+void ReadMachineMemory(uint64_t* total, uint64_t* available);
+
+// The value of "Name:   123 kB" in bytes.
+uint64_t FindKilobytes(const char* text, const char* name);
+
 }  // namespace gpumemshim::sampler
 
 #endif  // GPUMEM_SHIM_WITNESS_SAMPLER_DEVICE_SAMPLER_H_

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "shim/base/proto_writer.h"
+
 namespace gpumemshim::sampler {
 
 inline constexpr uint32_t kMaxDevices = 64;
@@ -82,6 +84,9 @@ struct Sample {
   uint32_t crossing_count;
   Crossing crossings[kMaxThresholds];
 };
+
+// A sample as one packet of proto/gpumem/trace.proto. Stateless.
+void EncodePacket(const Sample& sample, ProtoWriter* w);
 
 }  // namespace gpumemshim::sampler
 

@@ -22,8 +22,8 @@
 #include "shim/base/descriptors.h"
 #include "shim/base/thread.h"
 #include "shim/witness/sampler/device_sampler.h"
-#include "shim/witness/sampler/encode.h"
 #include "shim/witness/sampler/nvml.h"
+#include "shim/witness/sampler/sample.h"
 #include "shim/witness/sampler/thresholds.h"
 
 namespace gpumemshim::sampler {

@@ -13,7 +13,6 @@
 
 #include "shim/stack/autograd_nodes.h"
 #include "shim/stack/capture.h"
-#include "shim/stack/saved_tensors.h"
 
 namespace gpumemshim::stack {
 

@@ -8,8 +8,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "shim/settings/given_settings.h"
-
 namespace gpumemshim::control {
 namespace {
 

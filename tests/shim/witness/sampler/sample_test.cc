@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/witness/sampler/encode.h"
+#include "shim/witness/sampler/sample.h"
 
 #include <gpumem/trace.pb.h>
 #include <gtest/gtest.h>

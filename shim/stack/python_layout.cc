@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/stack/python_offsets.h"
+#include "shim/stack/python_layout.h"
 
 #include <cstring>
 

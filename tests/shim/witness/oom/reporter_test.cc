@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "shim/witness/oom/trigger.h"
+#include "shim/witness/oom/reporter.h"
 
 #include <gtest/gtest.h>
 
