@@ -24,11 +24,31 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "planner/allocator/numbers.h"
 #include "planner/allocator/request_file.h"
 #include "trace/reader.h"
 
 namespace gpumem::plan {
+
+// Numbers: names for things that live, from 0, each used again as soon as its thing is gone. Not thread-safe.
+//
+//   const uint64_t number = numbers.Take();
+//   numbers.Return(number);
+class Numbers {
+ public:
+  uint64_t Take() {
+    if (free_.empty()) return next_++;
+    const uint64_t number = free_.back();
+    free_.pop_back();
+    return number;
+  }
+  void Return(uint64_t number) { free_.push_back(number); }
+  // In use at once, at most.
+  uint64_t most() const { return next_; }
+
+ private:
+  uint64_t next_ = 0;
+  std::vector<uint64_t> free_;
+};
 
 struct BeginningBlock {
   uint64_t address = 0, size = 0;

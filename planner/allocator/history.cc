@@ -15,8 +15,6 @@
 #include "base/status_macros.h"
 #include "planner/allocator/beginning.h"
 #include "planner/allocator/hindsight.h"
-#include "planner/allocator/history_files.h"
-#include "planner/allocator/numbers.h"
 #include "planner/allocator/release_reason.h"
 #include "planner/allocator/request_file.h"
 #include "planner/allocator/room_bounds.h"

@@ -52,7 +52,7 @@ struct HistoryFacts {
 };
 
 // Writes the requests of `trace` to `path`, and what comes before them, where it does not begin empty, to two files
-// beside it (history_files.h): to BeginningFile(path) what brings an empty allocator where the recorded one was
+// beside it (request_file.h): to BeginningFile(path) what brings an empty allocator where the recorded one was
 // (beginning.h), and to AnewFile(path) what asks for the same blocks and nothing else. `conf`: PYTORCH_CUDA_ALLOC_CONF
 // of the recorded program. `until_failure_ns`: nothing is read behind the request that PyTorch turned down for good
 // then; 0 = all of it.

@@ -21,7 +21,7 @@ PIECE = RECORD.size * 65536
 ALLOC, FREE, FAILED, EMPTY_CACHE, OUTSIDE_ALLOC, OUTSIDE_FREE, RELEASE_POOL, PLACE = range(8)
 PAGE = 2 << 20  # in which CUDA gives memory out
 REGION = 32 << 20  # addresses are moved by whole ones
-HISTORY_BEGINS = b"gpumemshim replay: the history begins"  # replayed_segments.h
+HISTORY_BEGINS = b"gpumemshim replay: the history begins"  # segment_log.h
 HISTORY_ENDS = b"gpumemshim replay: the history ends"
 
 

@@ -27,8 +27,8 @@
 #include "base/temporary_folder.h"
 #include "planner/allocator/embedded_driver.h"
 #include "planner/allocator/find_torch.h"
-#include "planner/allocator/history_files.h"
-#include "planner/allocator/replayed_segments.h"
+#include "planner/allocator/request_file.h"
+#include "planner/allocator/segment_log.h"
 #include "planner/launch/embedded.h"
 #include "planner/launch/run_pool.h"
 

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/output_file.h"
+#include "base/status_macros.h"
 
 namespace gpumem::plan {
 
@@ -60,6 +61,35 @@ class RequestFile {
 
   std::unique_ptr<OutputFile> file_;
   std::string buffer_;
+};
+
+// HistoryFiles: the three request files of a history: what is asked in it, and in two ways what comes before
+// (history.h).
+//
+//   GPUMEM_ASSIGN_OR_RETURN(HistoryFiles files, HistoryFiles::Create(path));
+//   files.requests.Write(request);
+//   GPUMEM_RETURN_IF_ERROR(files.Close());
+//
+// Not thread-safe. Failure: as RequestFile has it.
+
+inline std::string BeginningFile(const std::string& path) { return path + ".beginning"; }
+inline std::string AnewFile(const std::string& path) { return path + ".anew"; }
+
+struct HistoryFiles {
+  RequestFile requests, beginning, anew;
+
+  static absl::StatusOr<HistoryFiles> Create(const std::string& path) {
+    GPUMEM_ASSIGN_OR_RETURN(RequestFile requests, RequestFile::Create(path));
+    GPUMEM_ASSIGN_OR_RETURN(RequestFile beginning, RequestFile::Create(BeginningFile(path)));
+    GPUMEM_ASSIGN_OR_RETURN(RequestFile anew, RequestFile::Create(AnewFile(path)));
+    return HistoryFiles{std::move(requests), std::move(beginning), std::move(anew)};
+  }
+  absl::Status Close() {
+    absl::Status status = requests.Close();
+    status.Update(beginning.Close());
+    status.Update(anew.Close());
+    return status;
+  }
 };
 
 }  // namespace gpumem::plan

@@ -24,6 +24,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "replay/analyze.h"
 #include "replay/state/lifetime_observer.h"
 #include "replay/state/live_state.h"
 
@@ -73,6 +75,23 @@ struct SegmentCounts {
   uint64_t got = 0, given_back = 0;
 };
 SegmentCounts Count(const SegmentChanges& changes);
+
+// ReadSegments: what PyTorch's allocator asked CUDA for in a replay, from the trace of that. Not thread-safe. Nothing
+// fails: a trace without events has no segments.
+//
+//   request.look = [&](const OpenTrace& open) { segments = ReadSegments(open); };
+
+// The mark that a replay makes when it has what was there before the history.
+inline constexpr absl::string_view kHistoryBegins = "gpumemshim replay: the history begins";
+// And when it has replayed it: later events are not part of the replay.
+inline constexpr absl::string_view kHistoryEnds = "gpumemshim replay: the history ends";
+
+struct ReplayedSegments {
+  SegmentChanges changes;
+  uint64_t begin_ns = 0;  // of the mark, from the first event on; 0 = there is none
+};
+
+ReplayedSegments ReadSegments(const OpenTrace& trace);
 
 }  // namespace gpumem::plan
 

@@ -3,24 +3,34 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "answers/compare/check.h"
+#include "answers/compare/diff.h"
+#include "answers/compare/load_run.h"
 #include "answers/parts/attribution_json.h"
 #include "answers/parts/attribution_sections.h"
 #include "answers/report/sections.h"
 #include "attach/child.h"
+#include "base/console.h"
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "cli/compare/load_checked_run.h"
+#include "cli/flags.h"
 #include "ledger/load/attribute.h"
 #include "ledger/load/moment.h"
 #include "planner/cli/commands.h"
-#include "planner/cli/plan_check.h"
 #include "planner/cli/plan_flags.h"
 #include "planner/launch/program.h"
 #include "planner/predict/explanation_page.h"
 #include "planner/predict/find_reductions.h"
+#include "planner/predict/forecast.h"
 #include "planner/predict/forecast_json.h"
 #include "planner/predict/forecast_page.h"
 #include "planner/predict/forecaster.h"
@@ -32,6 +42,74 @@
 
 namespace gpumem::plan {
 namespace {
+
+// PlanCheck: `gpumemshim plan --check budget.yaml`: the limits of gpumemshim check, held against a plan's answer.
+//
+// Not thread-safe. Failure: InvalidArgument where the limits make no sense; that of LoadTrace for their baseline.
+class PlanCheck {
+ public:
+  // --check and --format.
+  void AddFlags(Flags* flags);
+
+  bool given() const { return !file_.empty(); }
+  // Whether only verdicts are printed, for a program to read.
+  bool for_machines() const { return given() && format_ != "text"; }
+
+  absl::Status Read(Console* console);
+
+  // Why the run needs more than a baseline that is a trace, in a sentence; "" where there is none to compare with.
+  std::string WhyLarger(LoadedTrace* loaded) const;
+
+  std::vector<CheckLine> Lines(const Forecast& forecast, const std::string& why_larger) const;
+  std::string Text(const std::vector<CheckLine>& lines) const;
+
+  // That of the limits; kExitCannotRead where the plan has no answer.
+  static int ExitCode(const Forecast& forecast, const std::vector<CheckLine>& lines);
+
+ private:
+  std::string file_, format_ = "text";
+  Limits limits_;
+  LoadedRun baseline_;
+};
+
+void PlanCheck::AddFlags(Flags* flags) {
+  flags->Add("--check", &file_, "hold the answer against the limits of a YAML file (docs/ci.md)").Value("FILE");
+  flags->Add("--format", &format_, "of --check: text, junit or github (annotations)")
+      .Value("FORMAT")
+      .OneOf({"text", "junit", "github"});
+}
+
+absl::Status PlanCheck::Read(Console* console) {
+  if (!given()) {
+    return format_ == "text" ? absl::OkStatus()
+                             : absl::InvalidArgumentError("--format is for --check budget.yaml, which is missing");
+  }
+  GPUMEM_ASSIGN_OR_RETURN(limits_, ReadLimits(file_));
+  GPUMEM_ASSIGN_OR_RETURN(baseline_, LoadBaseline(TraceOptions(), limits_, console));
+  return absl::OkStatus();
+}
+
+std::string PlanCheck::WhyLarger(LoadedTrace* loaded) const {
+  if (loaded == nullptr || !baseline_.facts.has_value()) return "";
+  const absl::StatusOr<std::vector<RunFacts>> facts = LoadRunFacts({{"peak"}, ""}, loaded);
+  return facts.ok() ? DiffRuns(*baseline_.facts, facts->front(), false).headline : "";
+}
+
+// By way of the JSON, so that `gpumemshim check plan.json` says the same.
+std::vector<CheckLine> PlanCheck::Lines(const Forecast& forecast, const std::string& why_larger) const {
+  absl::StatusOr<CheckedRun> run = ParsePlanJson(ForecastJson(forecast, nullptr), absl::StrJoin(forecast.command, " "));
+  if (!run.ok()) return {};
+  return CheckRun(*run, limits_, limits_.baseline.empty() ? nullptr : &baseline_.checked, why_larger);
+}
+
+std::string PlanCheck::Text(const std::vector<CheckLine>& lines) const {
+  return FormatCheck(lines, CheckFormatOf(format_));
+}
+
+int PlanCheck::ExitCode(const Forecast& forecast, const std::vector<CheckLine>& lines) {
+  const bool has_answer = !lines.empty() && Assess(forecast).verdict != Verdict::kUnknown;
+  return has_answer ? ExitCodeOfCheck(lines) : kExitCannotRead;
+}
 
 // docs/exit-codes.md; a script tells "fits" from all else by 0.
 constexpr int kExitTooClose = 5, kExitFitsUnless = 6;

@@ -22,7 +22,6 @@
 #include "planner/cli/commands.h"
 #include "planner/cli/plan_flags.h"
 #include "planner/launch/program.h"
-#include "planner/sweep/opacus_scan_options.h"
 #include "planner/sweep/results.h"
 #include "planner/sweep/spec.h"
 #include "planner/sweep/sweep_json.h"

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "planner/launch/process_result.h"
-#include "planner/launch/run_request.h"
-#include "planner/predict/reduction.h"
+#include "planner/launch/simulated_run.h"
+#include "planner/predict/forecast.h"
 #include "planner/predict/vary.h"
 
 namespace gpumem::plan {

@@ -19,7 +19,6 @@
 
 #include "planner/predict/forecast.h"
 #include "planner/predict/planner.h"
-#include "planner/predict/reduction.h"
 
 namespace gpumem::plan {
 

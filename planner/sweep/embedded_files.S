@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
    SPDX-FileCopyrightText: The gpumemshim authors
 
-   Files as bytes of the program: opacus_scan_options.h. */
+   Files as bytes of the program: spec.h. */
         .section .rodata
         .global gpumem_sweep_example_begin, gpumem_sweep_example_end
 gpumem_sweep_example_begin:

@@ -11,6 +11,10 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/format.h"
 #include "planner/sweep/digest.h"
 #include "planner/sweep/scaling_fit.h"
 
@@ -133,6 +137,116 @@ std::vector<AxisScaling> FitScaling(const std::vector<SweepRow>& rows) {
   if (rows.empty()) return all;
   for (const auto& [axis, value] : rows.front().values) all.push_back(FitAxis(rows, axis));
   return all;
+}
+
+// What a fit says, in words. Both languages say the same, clause by clause.
+
+namespace {
+
+std::string NumberText(double number) { return absl::StrFormat("%.6g", number); }
+
+std::string BytesText(double bytes) {
+  const double size = std::min(std::abs(bytes), 1.8e19);
+  const auto rounded = static_cast<uint64_t>(std::llround(std::min(size, 9.2e18)));
+  return absl::StrCat(bytes < 0 && rounded > 0 ? "-" : "", FormatBytes(rounded));
+}
+
+// Of a curve's error, as an upper end: finer than this is noise.
+std::string PercentText(double share) { return FormatPercent(std::max(share, 0.001)); }
+
+// "1.5 GiB + 12 MiB n + 280 B n^2".
+std::string Formula(const ScalingFit& fit) {
+  std::string text = BytesText(fit.constant);
+  const auto add = [&text](double bytes, absl::string_view power) {
+    if (std::llround(std::min(std::abs(bytes), 9.2e18)) == 0) return;
+    absl::StrAppend(&text, bytes < 0 ? " - " : " + ", BytesText(std::abs(bytes)), power);
+  };
+  add(fit.linear, " n");
+  if (fit.model == ScalingModel::kQuadratic) add(fit.quadratic, " n^2");
+  return text;
+}
+
+std::string Range(const AxisScaling& scaling, bool zh) {
+  const std::string from = NumberText(scaling.values.front()), to = NumberText(scaling.values.back());
+  const std::string least = FormatBytes(scaling.allocated_bytes.front()),
+                    most = FormatBytes(scaling.allocated_bytes.back());
+  return zh ? absl::StrCat(from, " 时 ", least, "，", to, " 时 ", most)
+            : absl::StrCat(least, " at ", from, ", ", most, " at ", to);
+}
+
+std::string BasisText(ScalingBasis basis, bool zh) {
+  switch (basis) {
+    case ScalingBasis::kOneValue:
+      return zh ? "只有一个取值，无从比较" : "one value only, nothing to compare";
+    case ScalingBasis::kNotNumeric:
+      return zh ? "取值不是数字，未作拟合" : "its values are no numbers, so nothing was fitted";
+    case ScalingBasis::kNeverAlone:
+      return zh ? "从未单独变化，无法区分其影响"
+                : "never varied alone, so its effect cannot be told from that of others";
+    case ScalingBasis::kPeaksUnknown:
+      return zh ? "可比较的运行没有得到峰值" : "the runs that could be compared have no known peak";
+    case ScalingBasis::kVaried:
+      break;
+  }
+  return "";
+}
+
+// The law in one word, then how large it is.
+std::string LawText(const AxisScaling& scaling, bool zh) {
+  const ScalingFit& fit = scaling.allocated;
+  const std::string range = Range(scaling, zh);
+  const double first = static_cast<double>(scaling.allocated_bytes.front()),
+               last = static_cast<double>(scaling.allocated_bytes.back());
+  if (scaling.small) {
+    const std::string change = absl::StrFormat("%+.1f %%", first > 0 ? (last / first - 1) * 100 : 0.0);
+    return zh ? absl::StrCat("对显存影响较小（", change, "）：", range)
+              : absl::StrCat("small effect on memory (", change, "): ", range);
+  }
+  const std::string slope = BytesText(std::abs(fit.linear));
+  const bool falls = fit.linear < 0;
+  switch (fit.model) {
+    case ScalingModel::kQuadratic:
+      return zh ? absl::StrCat("显存随之呈二次增长：", range, "；", Formula(fit))
+                : absl::StrCat("memory grows quadratically: ", range, "; ", Formula(fit));
+    case ScalingModel::kLinear:
+      if (scaling.values.size() == 2) {
+        return zh ? absl::StrCat("每增加 1，显存", falls ? "减少 " : "增加 ", slope, "：", range)
+                  : absl::StrCat("memory ", falls ? "falls" : "grows", " by ", slope, " per unit: ", range);
+      }
+      return zh ? absl::StrCat("显存随之呈线性", falls ? "下降" : "增长", "，每单位 ", slope, "：", range)
+                : absl::StrCat("memory ", falls ? "falls" : "grows", " linearly, ", slope, " per unit: ", range);
+    default:
+      return zh ? absl::StrCat("显存随之变化，但不符合简单规律（直线误差达 ", PercentText(fit.largest_relative_error),
+                               "）：", range)
+                : absl::StrCat("memory changes, but not by a simple law (a line is off by up to ",
+                               PercentText(fit.largest_relative_error), "): ", range);
+  }
+}
+
+std::string SupportText(const AxisScaling& scaling, bool zh) {
+  if (scaling.small) return "";
+  if (scaling.values.size() == 2) return zh ? "；只有两个取值，无法判断规律" : "; two values cannot tell a law";
+  if (scaling.weak) return zh ? "；仅三个取值，依据较弱" : "; three values, so weakly supported";
+  if (scaling.allocated.model == ScalingModel::kOther) return "";
+  return absl::StrCat(zh ? "；误差不超过 " : "; off by at most ",
+                      PercentText(scaling.allocated.largest_relative_error));
+}
+
+}  // namespace
+
+std::string ScalingSentence(const AxisScaling& scaling, SweepLanguage language) {
+  const bool zh = language == SweepLanguage::kChinese;
+  if (scaling.basis != ScalingBasis::kVaried || scaling.values.size() < 2) return BasisText(scaling.basis, zh);
+  std::string text = absl::StrCat(LawText(scaling, zh), SupportText(scaling, zh));
+  if (!scaling.fixed.empty()) {
+    const std::string fixed = absl::StrJoin(scaling.fixed, zh ? "，" : ", ", absl::PairFormatter("="));
+    absl::StrAppend(&text, zh ? "（" : " (", fixed, zh ? "）" : ")");
+  }
+  if (scaling.groups > 1 && scaling.agreeing < scaling.groups) {
+    absl::StrAppend(&text, zh ? absl::StrCat("；", scaling.groups, " 组比较中 ", scaling.agreeing, " 组如此")
+                              : absl::StrCat("; so in ", scaling.agreeing, " of ", scaling.groups, " comparisons"));
+  }
+  return text;
 }
 
 }  // namespace gpumem::plan

@@ -10,7 +10,9 @@
 
 #include <string>
 
+#include "base/json_writer.h"
 #include "planner/sweep/answer.h"
+#include "planner/sweep/row_json.h"
 
 namespace gpumem::plan {
 
@@ -19,6 +21,17 @@ std::string SweepJson(const SweepAnswer& answer);
 
 // What each configuration's memory is made of: stages, components, operations, memory types, the course of time.
 std::string DetailedJson(const SweepAnswer& answer);
+
+// Pieces that both JSON files of a sweep have.
+
+// What ran, on what, when: the members that every file begins with, in an open object.
+void WriteHead(const SweepAnswer& answer, JsonWriter* json);
+
+// "values": {"seq_len": 512, "optimizer": "adam"}: whole numbers as numbers.
+void WriteValues(absl::string_view key, const Configuration& values, JsonWriter* json);
+
+// 0 where nothing was seen would read as a measurement: null.
+void WriteBytesOrNull(absl::string_view key, uint64_t bytes, JsonWriter* json);
 
 }  // namespace gpumem::plan
 

@@ -18,6 +18,17 @@ namespace gpumem::plan {
 // what the largest is made of, what was lost, and the files.
 void AddSweep(const SweepAnswer& answer, Page* page);
 
+// Sections of a sweep's page. For sweep_page.cc.
+
+// "1.23 GiB"; "-" where 0 means that it is not known.
+std::string BytesOrDash(uint64_t bytes);
+
+// "4.7 s".
+std::string SecondsText(double seconds);
+
+// Memory types, components and stages of RowToExplain.
+void AddMadeOf(const SweepAnswer& answer, Page* page);
+
 }  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_SWEEP_PAGE_H_

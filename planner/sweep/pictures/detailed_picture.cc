@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "base/format.h"
 #include "planner/sweep/digest.h"
 #include "planner/sweep/pictures/picture_parts.h"
 #include "planner/sweep/pictures/pictures.h"
@@ -118,6 +119,95 @@ plots::Figure DetailedFigure(const SweepAnswer& answer) {
   figure.rows.push_back({{TypesByConfigurationPanel(answer), ScatterPanel(answer)}, kRowHeight});
   if (row != nullptr && row->state != RowState::kFits)
     figure.notes.push_back("The configuration above does not fit; none that fits could be looked into.");
+  return figure;
+}
+
+namespace {
+
+using plots::BarChart;
+using plots::Panel;
+
+constexpr size_t kMaxOperations = 10;
+constexpr double kOperationsHeight = 440;
+
+// One series an operation; the set-up of the model is not an operation, so "other" is left out where it is nothing.
+std::vector<plots::BarSeries> SeriesOf(const std::vector<std::vector<PartBytes>>& operations) {
+  std::vector<plots::BarSeries> all;
+  for (const PartBytes& operation : Operations(SweepRow()))
+    all.push_back({StageTitleOf(operation.name, SweepLanguage::kEnglish), OperationColor(operation.name), {}});
+  bool any_other = false;
+  for (const std::vector<PartBytes>& each : operations) {
+    for (size_t i = 0; i < all.size(); ++i) all[i].values.push_back(static_cast<double>(each[i].bytes));
+    any_other = any_other || each.back().bytes > 0;
+  }
+  if (!any_other) all.pop_back();
+  return all;
+}
+
+Panel ComponentsPanel(const SweepRow& row) {
+  BarChart chart{.stacked = true, .horizontal = true, .totals = true};
+  std::vector<std::vector<PartBytes>> operations;
+  for (size_t i = 0; i < std::min(row.components.size(), kMaxOperations); ++i) {
+    chart.categories.push_back(ComponentTitle(row.components[i].name, SweepLanguage::kEnglish));
+    operations.push_back(Operations(row.components[i].allocated));
+  }
+  chart.series = SeriesOf(operations);
+  return {.title = "By component", .note = RowTitle(row), .chart = std::move(chart)};
+}
+
+Panel ConfigurationsPanel(const SweepAnswer& answer) {
+  BarChart chart = ByConfiguration(answer);
+  chart.stacked = true;
+  std::vector<std::vector<PartBytes>> operations;
+  for (const SweepRow& row : answer.rows) operations.push_back(Operations(row));
+  chart.series = SeriesOf(operations);
+  return {.title = "By configuration", .note = "", .chart = std::move(chart)};
+}
+
+}  // namespace
+
+plots::Figure OperationsFigure(const SweepAnswer& answer) {
+  plots::Figure figure;
+  figure.title = "What forward, backward and optimizer allocate";
+  figure.subtitle = SubtitleOf(answer);
+  const SweepRow* row = RowToExplain(answer.rows);
+  figure.rows.push_back({{ComponentsPanel(row == nullptr ? SweepRow() : *row)}, kOperationsHeight});
+  figure.rows.push_back({{ConfigurationsPanel(answer)}, kOperationsHeight});
+  figure.notes.push_back("All bytes that were allocated in the run, freed or not: traffic, not what lives at once.");
+  return figure;
+}
+
+plots::Figure TimelineFigure(const SweepAnswer& answer, const SweepRow& row) {
+  plots::LineChart chart{.x_title = "time since the start", .x_unit = plots::Unit::kSeconds};
+  chart.limit = CapacityLimit(answer);
+  plots::LineSeries reserved{
+      .name = "reserved", .color = plots::PaletteColor(1), .marks = false, .stepped = true, .dashed = false};
+  plots::LineSeries allocated{
+      .name = "allocated", .color = plots::PaletteColor(0), .marks = false, .area = true, .stepped = true};
+  const RowPoint* peak = nullptr;
+  for (const RowPoint& point : row.timeline) {
+    allocated.points.push_back({point.seconds, static_cast<double>(point.allocated)});
+    reserved.points.push_back({point.seconds, static_cast<double>(point.reserved)});
+    if (peak == nullptr || point.allocated > peak->allocated) peak = &point;
+  }
+  if (peak != nullptr) {
+    // The course has few points; the peak itself is known exactly.
+    const uint64_t most = std::max(peak->allocated, row.peak_allocated);
+    chart.callouts.push_back(
+        {{peak->seconds, static_cast<double>(most)}, absl::StrCat("peak ", FormatBytes(most)), plots::kInk});
+  }
+  chart.series = {std::move(allocated), std::move(reserved)};
+  plots::Figure figure;
+  figure.title = absl::StrCat("Memory over time, configuration ", row.number);
+  figure.subtitle = SubtitleOf(answer);
+  std::string verdict(StateTitle(row.state, SweepLanguage::kEnglish));
+  if (row.state == RowState::kOutOfMemory && NeedOf(row) > 0) {
+    absl::StrAppend(&verdict, ": the process needs ", FormatBytes(NeedOf(row)));
+  } else if (!row.reason.empty()) {
+    absl::StrAppend(&verdict, ": ", row.reason);
+  }
+  figure.rows.push_back(
+      {{{.title = ConfigurationText(row.values), .note = std::move(verdict), .chart = std::move(chart)}}, 520});
   return figure;
 }
 

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "ledger/load/load_trace.h"
-#include "planner/allocator/history_files.h"
+#include "planner/allocator/request_file.h"
 #include "requests.h"
 #include "testing/sizes.h"
 #include "testing/trace_builder.h"

@@ -6,8 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/sweep/opacus_scan_options.h"
-
 namespace gpumem::plan {
 namespace {
 
