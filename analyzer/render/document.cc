@@ -25,6 +25,12 @@ Datum Datum::List(std::vector<Datum> items, JsonLayout layout) {
   return datum;
 }
 
+Datum Datum::Absent() {
+  Datum datum;
+  datum.is_absent_ = true;
+  return datum;
+}
+
 Datum Datum::Share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -33,6 +39,7 @@ void Datum::Write(JsonWriter* json) const {
   if (const auto* const members = std::get_if<Members>(&value_)) {
     json->BeginObject(layout_);
     for (const Member& member : *members) {
+      if (member.value.is_absent()) continue;
       json->Key(member.key);
       member.value.Write(json);
     }
@@ -56,7 +63,7 @@ void Datum::Write(JsonWriter* json) const {
   }
 }
 
-uint64_t Datum::Magnitude() const {
+uint64_t Datum::magnitude() const {
   if (const auto* const number = std::get_if<uint64_t>(&value_)) return *number;
   const auto* const difference = std::get_if<int64_t>(&value_);
   if (difference == nullptr) return 0;
@@ -71,24 +78,25 @@ std::string Datum::Shown(Unit unit) const {
   const bool is_less = difference != nullptr && *difference < 0;
   switch (unit) {
     case Unit::kBytes:
-      return absl::StrCat(is_less ? "-" : "", FormatBytes(Magnitude()));
+      return absl::StrCat(is_less ? "-" : "", FormatBytes(magnitude()));
     case Unit::kBytesOrDash:
-      return BytesOrDash(Magnitude());
+      return BytesOrDash(magnitude());
     case Unit::kAlignedBytes:
-      return FormatBytesAligned(Magnitude());
+      return FormatBytesAligned(magnitude());
     case Unit::kGrowth:
-      return absl::StrCat(is_less ? "-" : Magnitude() == 0 ? "" : "+", FormatBytes(Magnitude()));
+      return absl::StrCat(is_less ? "-" : magnitude() == 0 ? "" : "+", FormatBytes(magnitude()));
     case Unit::kTime:
-      return FormatTime(Magnitude());
+      return FormatTime(magnitude());
     case Unit::kCount:
-      return absl::StrCat(is_less ? "-" : "", FormatCount(Magnitude()));
+      return absl::StrCat(is_less ? "-" : "", FormatCount(magnitude()));
     case Unit::kNumber:
-      return absl::StrCat(is_less ? "-" : "", Magnitude());
+      return absl::StrCat(is_less ? "-" : "", magnitude());
     case Unit::kShare:
       return FormatPercent(ratio());
     case Unit::kText:
     case Unit::kBar:
     case Unit::kChain:
+    case Unit::kCurve:
     case Unit::kObject:
       break;
   }
@@ -122,6 +130,26 @@ void Document::Paragraph(absl::string_view lead, absl::string_view text, Tone to
   item.lead = std::string(lead);
   item.text = std::string(text);
   item.tone = tone;
+}
+
+void Document::Curve(TimeCurve curve) {
+  Item& item = items_.emplace_back();
+  item.kind = Item::Kind::kCurve;
+  item.curve = std::make_shared<const TimeCurve>(std::move(curve));
+}
+
+void Document::Shown(std::function<Document(const TextStyle&)> make) {
+  Item& item = items_.emplace_back();
+  item.kind = Item::Kind::kShown;
+  item.make = std::move(make);
+}
+
+void Document::Object(absl::string_view key, absl::string_view meaning, Document document) {
+  Item& item = items_.emplace_back();
+  item.kind = Item::Kind::kObject;
+  item.key = std::string(key);
+  item.meaning = std::string(meaning);
+  item.documents.push_back(std::make_shared<const Document>(std::move(document)));
 }
 
 void Document::Documents(absl::string_view key, absl::string_view meaning, std::vector<Document> documents) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Document: an answer as a value that does not know how it is drawn: fields, headings, paragraphs, tables, and
+// Document: an answer as a value that does not know how it is drawn: fields, headings, paragraphs, tables, curves, and
 // documents within it. A table declares each column once, and text, JSON and docs/json.md follow from that. Drawn by
 // render/draw.h.
 //
@@ -33,7 +33,8 @@
 namespace gpumem {
 
 // What a number counts; says how people read it: "3.50 GiB", "+12.0 MiB", "1,234" (kCount), "1234" (kNumber), "1.20 s",
-// "54 %" and a bar (of 1), "a <- b <- c" (of a list); kBytesOrDash: "-" of none; kAlignedBytes: always three digits.
+// "54 %" and a bar (of 1), "a <- b <- c" and a curve (of a list); kBytesOrDash: "-" of none; kAlignedBytes: always
+// three digits.
 enum class Unit : uint8_t {
   kText,
   kBytes,
@@ -46,6 +47,7 @@ enum class Unit : uint8_t {
   kShare,
   kBar,
   kChain,
+  kCurve,
   kObject
 };
 
@@ -68,10 +70,15 @@ class Datum {
   static Datum Share(uint64_t part, uint64_t whole);  // 0 of nothing
   // Null where `known` is false.
   static Datum If(bool known, Datum value) { return known ? std::move(value) : Datum(); }
+  static Datum TextOrNull(absl::string_view text) { return If(!text.empty(), text); }
+  // Of a row that lacks the column: not even its key is written.
+  static Datum Absent();
 
   const std::vector<Member>* members() const { return std::get_if<Members>(&value_); }  // nullptr: not an object
   const std::vector<Datum>* list() const { return std::get_if<Items>(&value_); }        // nullptr: not a list
+  uint64_t magnitude() const;                                                           // of a whole number
   double ratio() const { return std::holds_alternative<double>(value_) ? std::get<double>(value_) : 0; }
+  bool is_absent() const { return is_absent_; }
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   void Write(JsonWriter* json) const;
   std::string Shown(Unit unit) const;  // nothing where it is not known
@@ -80,10 +87,9 @@ class Datum {
   using Members = std::vector<Member>;
   using Items = std::vector<Datum>;
 
-  uint64_t Magnitude() const;
-
   std::variant<std::monostate, bool, uint64_t, int64_t, double, std::string, Members, Items> value_;
   JsonLayout layout_ = JsonLayout::kLines;
+  bool is_absent_ = false;
 };
 
 struct Member {
@@ -116,9 +122,20 @@ struct AnswerColumn {
   std::function<bool(const Row&)> telling;  // people get it only if it is so of a row; null: always
 };
 
+// Values over time. One row: `lead`, the curve as wide as `room` columns of other text leave it, `after`; more rows:
+// below a line of `lead` a chart with a scale in bytes, and `from` and `to` below its ends.
+struct TimeCurve {
+  std::vector<Span> lead, after;
+  int room = 0;
+  size_t rows = 1;
+  std::string from, to;
+  uint64_t top = 0;                                           // of the scale
+  std::function<std::vector<uint64_t>(size_t count)> values;  // so many
+};
+
 // A part of a document.
 struct Item {
-  enum class Kind : uint8_t { kField, kLine, kParagraph, kGap, kTable, kDocuments, kOld };
+  enum class Kind : uint8_t { kField, kLine, kParagraph, kGap, kTable, kCurve, kObject, kDocuments, kShown, kOld };
 
   struct ColumnHead {
     std::string key, title, meaning;
@@ -142,7 +159,11 @@ struct Item {
   std::function<Datum(size_t row, size_t column)> data;
   std::function<std::string(size_t row, size_t column)> shown;
 
-  std::vector<std::shared_ptr<const class Document>> documents;  // kDocuments
+  std::shared_ptr<const TimeCurve> curve;
+
+  std::vector<std::shared_ptr<const class Document>> documents;  // kDocuments; kObject: one
+
+  std::function<class Document(const TextStyle&)> make;  // kShown
 
   // kOld: an answer's part that is still written twice by hand (docs/house.md).
   std::function<void(JsonWriter*)> old_json;
@@ -163,12 +184,17 @@ class Document {
   void Heading(absl::string_view text, absl::string_view aside = "");  // a gap before it
   void Paragraph(absl::string_view lead, absl::string_view text, Tone tone = Tone::kPlain);
 
+  void Curve(TimeCurve curve);
+  // What depends on how wide a line is, or is not worth making for machines.
+  void Shown(std::function<Document(const TextStyle&)> make);
+
   struct Rows {
     size_t first = 0, count = SIZE_MAX;  // of the rows, which are drawn
     JsonLayout layout = JsonLayout::kLines;
     bool is_shown = true;  // false: for machines alone
   };
   // Columns stand in the order of text; "" as `key`: for people alone. Where no column has a title: for machines alone.
+  // No heading where each title is kNoTitle.
   template <typename Row>
   void Table(absl::string_view key, absl::string_view meaning, std::vector<AnswerColumn<Row>> columns,
              std::shared_ptr<const std::vector<Row>> rows, Rows which);
@@ -178,7 +204,15 @@ class Document {
     Table(key, meaning, std::move(columns),
           std::shared_ptr<const std::vector<Row>>(std::shared_ptr<const std::vector<Row>>(), &rows), which);
   }
+  // Keeps `rows`.
+  template <typename Row>
+  void Table(absl::string_view key, absl::string_view meaning, std::vector<AnswerColumn<Row>> columns,
+             std::vector<Row>&& rows, Rows which) {
+    Table(key, meaning, std::move(columns), std::make_shared<const std::vector<Row>>(std::move(rows)), which);
+  }
 
+  // An object under `key`; people read what is in it.
+  void Object(absl::string_view key, absl::string_view meaning, Document document);
   // A list of objects under `key`; people read them one after the other.
   void Documents(absl::string_view key, absl::string_view meaning, std::vector<Document> documents);
 

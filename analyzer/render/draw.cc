@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/format.h"
+#include "base/utf8.h"
+#include "render/sparkline.h"
 
 namespace gpumem {
 namespace {
@@ -33,13 +36,23 @@ std::string Chain(const Datum& datum, const TextStyle& style) {
   return text;
 }
 
+std::string CurveOf(const Datum& datum, const TextStyle& style) {
+  std::vector<uint64_t> values;
+  if (datum.list() == nullptr) return "";
+  for (const Datum& each : *datum.list()) values.push_back(each.magnitude());
+  return Sparkline(values, values.empty() ? 0 : *std::max_element(values.begin(), values.end()), style.utf8);
+}
+
 std::string Cell(const Item& table, size_t row, size_t column, const TextStyle& style) {
   const Unit unit = table.columns[column].unit;
   if (unit == Unit::kBar) return Bar(table.data(row, column).ratio(), style.utf8);
+  if (unit == Unit::kCurve) return CurveOf(table.data(row, column), style);
   return unit == Unit::kChain ? Chain(table.data(row, column), style) : table.shown(row, column);
 }
 
-bool IsToTheLeft(Unit unit) { return unit == Unit::kText || unit == Unit::kBar || unit == Unit::kChain; }
+bool IsToTheLeft(Unit unit) {
+  return unit == Unit::kText || unit == Unit::kBar || unit == Unit::kChain || unit == Unit::kCurve;
+}
 
 void DrawTable(const Item& table, Page* page) {
   std::vector<size_t> shown;
@@ -54,11 +67,40 @@ void DrawTable(const Item& table, Page* page) {
     const std::string& title = table.columns[column].title;
     rows.front().push_back(title == kNoTitle ? "" : title);
   }
+  const bool has_heading =
+      std::any_of(rows.front().begin(), rows.front().end(), [](const std::string& title) { return !title.empty(); });
+  if (!has_heading) rows.clear();
   for (size_t i = table.first; i < table.first + table.rows; ++i) {
     Page::Row& row = rows.emplace_back();
     for (const size_t column : shown) row.push_back(Cell(table, i, column, page->style()));
   }
-  page->Table(alignment, rows);
+  page->Table(alignment, rows, has_heading);
+}
+
+// A chart with its scale on the left, and a line of time below it.
+void DrawChart(const TimeCurve& curve, Page* page) {
+  constexpr int kScale = 12;
+  const TextStyle& style = page->style();
+  const auto columns = static_cast<size_t>(std::max(style.width - kScale - 2, 10));
+  const std::vector<std::string> rows = Chart(curve.values(columns), curve.top, curve.rows, style.utf8);
+  page->Line(curve.lead);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const bool has_scale = i == 0 || i == curve.rows / 2;
+    const std::string scale = has_scale ? FormatBytes(curve.top * (curve.rows - i) / curve.rows) : "";
+    page->Line({{Tone::kAside, absl::StrCat(PadLeft(scale, kScale - 1), " |")}, {Tone::kGood, rows[i]}});
+  }
+  page->Line({{Tone::kAside, absl::StrCat(PadLeft("0 B", kScale - 1), " +", std::string(columns, '-'))}});
+  page->Line({{Tone::kAside, absl::StrCat(std::string(kScale + 1, ' '), curve.from,
+                                          PadLeft(curve.to, static_cast<int>(columns) - DisplayWidth(curve.from)))}});
+}
+
+void DrawCurve(const TimeCurve& curve, Page* page) {
+  if (curve.rows > 1) return DrawChart(curve, page);
+  const auto columns = static_cast<size_t>(std::clamp(page->style().width - curve.room, 8, 120));
+  std::vector<Span> spans = curve.lead;
+  spans.push_back({Tone::kGood, Sparkline(curve.values(columns), curve.top, page->style().utf8)});
+  spans.insert(spans.end(), curve.after.begin(), curve.after.end());
+  page->Line(spans);
 }
 
 void WriteTable(const Item& table, JsonWriter* json, ChunkedText* out) {
@@ -68,8 +110,10 @@ void WriteTable(const Item& table, JsonWriter* json, ChunkedText* out) {
     json->BeginObject(table.layout);
     for (size_t column = 0; column < table.columns.size(); ++column) {
       if (table.columns[column].key.empty()) continue;
+      const Datum datum = table.data(i, column);
+      if (datum.is_absent()) continue;
       json->Key(table.columns[column].key);
-      table.data(i, column).Write(json);
+      datum.Write(json);
     }
     json->EndObject();
     if (out != nullptr) out->MaybeFlush();
@@ -88,6 +132,11 @@ void DrawItem(const Item& item, Page* page) {
     case Item::Kind::kTable:
       if (item.is_shown) DrawTable(item, page);
       return;
+    case Item::Kind::kCurve:
+      return DrawCurve(*item.curve, page);
+    case Item::Kind::kShown:
+      return Draw(item.make(page->style()), page);
+    case Item::Kind::kObject:
     case Item::Kind::kDocuments:
       for (const auto& document : item.documents) Draw(*document, page);
       return;
@@ -99,18 +148,23 @@ void DrawItem(const Item& item, Page* page) {
   }
 }
 
+void WriteItem(const Item& item, JsonWriter* json, ChunkedText* out);
+
+void WriteObject(const Document& document, JsonWriter* json, ChunkedText* out) {
+  json->BeginObject();
+  for (const Item& item : document.items()) WriteItem(item, json, out);
+  json->EndObject();
+}
+
 void WriteItem(const Item& item, JsonWriter* json, ChunkedText* out) {
   if (item.kind == Item::Kind::kOld && item.old_json != nullptr) item.old_json(json);
   if (item.key.empty()) return;
   if (item.kind == Item::Kind::kTable) return WriteTable(item, json, out);
   json->Key(item.key);
   if (item.kind == Item::Kind::kField) return item.datum.Write(json);
+  if (item.kind == Item::Kind::kObject) return WriteObject(*item.documents.front(), json, out);
   json->BeginArray();
-  for (const auto& document : item.documents) {
-    json->BeginObject();
-    WriteMembers(*document, json);
-    json->EndObject();
-  }
+  for (const auto& document : item.documents) WriteObject(*document, json, out);
   json->EndArray();
 }
 
@@ -171,9 +225,7 @@ void WriteMembers(const Document& document, JsonWriter* json) {
 void WriteJson(const Document& document, const TextSink& sink) {
   ChunkedText out(sink);
   JsonWriter json(out.text());
-  json.BeginObject();
-  for (const Item& item : document.items()) WriteItem(item, &json, &out);
-  json.EndObject();
+  WriteObject(document, &json, &out);
   out.text()->push_back('\n');
 }
 

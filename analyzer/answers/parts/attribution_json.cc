@@ -8,6 +8,7 @@
 #include "answers/parts/attribution_parts.h"
 #include "answers/parts/categories.h"
 #include "answers/report/json_parts.h"
+#include "answers/report/marks.h"
 #include "base/shown.h"
 #include "ledger/stacks/names.h"
 
@@ -214,7 +215,8 @@ std::string AtJson(const ReportInput& input, absl::string_view asked, size_t top
 void WriteJsonAt(const ReportInput& input, size_t top, JsonWriter* json) {
   const Moment& moment = input.attribution->moments.front();
   WriteJsonMoment(moment, input, json);
-  WriteJsonPlace(input.analysis->marks.At(moment.time_ns), json);
+  json->Key("where");
+  PlaceDatum(moment.time_ns, input).Write(json);
   WriteModules(moment, *input.attribution, top, json);
   WriteNames(moment, *input.attribution, top, json);
   WriteUses(moment, input, top, json);

@@ -11,7 +11,6 @@
 #include "answers/report/what_if_json.h"
 #include "base/json_writer.h"
 #include "ledger/attribution/attribution.h"
-#include "ledger/stacks/names.h"
 
 namespace gpumem {
 namespace {
@@ -148,44 +147,6 @@ std::string FragmentationJson(const ReportInput& input, const WhatIfAnswer* what
     WriteJsonWhatIf(what_if, json);
     WriteDevices(input, json,
                  [&](const DeviceAnalysis& device) { WriteJsonFragmentation(device.fragmentation, top, input, json); });
-  });
-}
-
-std::string PeakJson(const ReportInput& input, const DeviceAnalysis* device, Measure measure, size_t top) {
-  return Answer("peak", input, [&](JsonWriter* json) {
-    const LiveSet none;
-    const LiveSet& live = device == nullptr ? none : LiveAtPeak(*device, measure);
-    json->Key("device");
-    device == nullptr ? json->Null() : json->Value(device->device);
-    json->Field("measure", MeasureName(measure));
-    json->Field("time_ns", input.Since(live.time_ns));
-    json->Field("bytes", live.bytes);
-    json->Field("count", live.block_count);
-    WriteJsonPlace(input.analysis->marks.At(live.time_ns), json);
-    json->Key("values");
-    json->BeginObject();
-    WriteJsonValues(live.values, json);
-    json->EndObject();
-    json->Field("stack_count", live.stacks.size());
-    std::set<uint64_t> written;
-    WriteJsonStacks("stacks", live.stacks, top, input, json);
-    for (size_t i = 0; i < live.stacks.size() && (top == 0 || i < top); ++i)
-      written.insert(input.stacks->Hash(live.stacks[i].stack_id));
-    WriteDevices(input, json, [&](const DeviceAnalysis& each) {
-      json->Key("plateaus");
-      json->BeginArray();
-      for (const LiveSet& plateau : each.plateaus) {
-        json->BeginObject();
-        json->Field("measure", MeasureName(plateau.measure));
-        json->Field("time_ns", input.Since(plateau.time_ns));
-        json->Field("bytes", plateau.bytes);
-        json->Field("count", plateau.block_count);
-        json->Field("stack_count", plateau.stacks.size());
-        WriteJsonStacks("stacks", plateau.stacks, top, input, json, &written);
-        json->EndObject();
-      }
-      json->EndArray();
-    });
   });
 }
 

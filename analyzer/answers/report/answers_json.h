@@ -21,9 +21,6 @@ std::string LeaksJson(const ReportInput& input, size_t top);
 std::string OomJson(const ReportInput& input, size_t top);
 std::string FragmentationJson(const ReportInput& input, size_t top);
 
-// `device` may be null (a trace without GPU memory): the same keys with zeros and empty lists.
-std::string PeakJson(const ReportInput& input, const DeviceAnalysis* device, Measure measure, size_t top);
-
 struct InfoJsonExtras {
   uint64_t sections = 1;
   uint64_t packets = 0;

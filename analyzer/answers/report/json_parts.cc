@@ -8,25 +8,15 @@
 #include "absl/strings/str_format.h"
 #include "answers/report/cupti_words.h"
 #include "answers/report/live_moment.h"
-#include "ledger/stacks/frame_class.h"
+#include "answers/report/marks.h"
+#include "answers/report/stack_rows.h"
+#include "answers/report/trace_answer.h"
 #include "ledger/stacks/names.h"
-#include "ledger/stacks/stack_view.h"
+#include "render/draw.h"
 #include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
-
-void WriteFrame(const ResolvedFrame& frame, JsonWriter* json) {
-  json->BeginObject(JsonLayout::kOneLine);
-  json->Field("function", frame.function);
-  json->Field("file", frame.file);
-  json->Field("line", frame.line);
-  json->Field("module", frame.module);
-  json->Field("python", frame.python);
-  json->Field("inlined", frame.inlined);
-  json->Field("telling", IsTelling(frame));
-  json->EndObject();
-}
 
 void WriteProcess(const ProcessInfo& process, JsonWriter* json) {
   json->Key("process");
@@ -58,21 +48,6 @@ void WriteProcess(const ProcessInfo& process, JsonWriter* json) {
     json->Null();
   }
   WriteJsonMap("versions", process.versions, json);
-  json->EndObject();
-}
-
-void WritePeak(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {
-  json->Key("peak");
-  json->BeginObject();
-  json->Field("allocated_bytes", device.peak_allocated.bytes);
-  json->Field("reserved_bytes", device.peak_reserved.bytes);
-  json->Field("other_bytes", device.peak_other.bytes);
-  json->Field("total_bytes", device.peak_total.bytes);
-  json->Field("allocated_time_ns", input.Since(device.peak_allocated.time_ns));
-  json->Field("reserved_time_ns", input.Since(device.peak_reserved.time_ns));
-  json->Field("other_time_ns", input.Since(device.peak_other.time_ns));
-  json->Field("total_time_ns", input.Since(device.peak_total.time_ns));
-  json->Field("bound", PeakBoundName(device.bound));
   json->EndObject();
 }
 
@@ -256,42 +231,20 @@ void WriteJsonEvent(const EventRow& row, uint64_t since, JsonWriter* json) {
   json->Field("stream", absl::StrFormat("0x%x", row.stream));
 }
 
-void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json,
-                    bool with_frames) {
-  const std::vector<ResolvedFrame> frames = input.stacks->Frames(stack_id);
-  json->Field("site", ViewStack(frames, api, input.analysis->process.working_directory).site);
+void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json) {
+  json->Key("site");
+  SiteDatum({stack_id, api}, input).Write(json);
   json->Key("hash");
-  const uint64_t hash = input.stacks->Hash(stack_id);
-  hash == 0 ? json->Null() : json->Value(absl::StrCat(absl::Hex(hash, absl::kZeroPad16)));
-  if (!with_frames) return;
+  HashDatum(stack_id, input).Write(json);
   json->Key("frames");
-  json->BeginArray();
-  for (const ResolvedFrame& frame : frames) WriteFrame(frame, json);
-  json->EndArray();
+  FramesDatum(stack_id, input).Write(json);
 }
 
 void WriteJsonStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
-                     JsonWriter* json, std::set<uint64_t>* written) {
-  json->Key(key);
-  json->BeginArray();
-  const size_t count = top == 0 ? stacks.size() : std::min(top, stacks.size());
-  for (size_t i = 0; i < count; ++i) {
-    const StackUse& use = stacks[i];
-    json->BeginObject();
-    json->Field("bytes", use.bytes);
-    json->Field("count", use.count);
-    json->Field("layer", LayerName(use.layer));
-    json->Field("memory", MemoryName(use.memory));
-    json->Field("api", use.api);
-    json->Field("oldest_ns", input.Since(use.oldest_ns));
-    json->Field("newest_ns", input.Since(use.newest_ns));
-    if (!input.analysis->marks.empty()) WriteJsonPlace(input.analysis->marks.At(use.newest_ns), json);
-    const uint64_t hash = input.stacks->Hash(use.stack_id);
-    const bool is_new = written == nullptr || hash == 0 || written->insert(hash).second;
-    WriteJsonStack(use.stack_id, use.api, input, json, is_new);
-    json->EndObject();
-  }
-  json->EndArray();
+                     JsonWriter* json) {
+  Document list;
+  AddStacks(key, stacks, top, input, &list);
+  WriteMembers(list, json);
 }
 
 void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, const ReportInput& input,
@@ -305,7 +258,8 @@ void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, co
   const Stage stage = StageWhenReached(live, input);
   json->Key("phase");
   stage == Stage::kNone ? json->Null() : json->Value(StageTitle(stage));
-  WriteJsonPlace(input.analysis->marks.At(live.time_ns), json);
+  json->Key("where");
+  PlaceDatum(live.time_ns, input).Write(json);
   json->Key("values");
   json->BeginObject();
   WriteJsonValues(live.values, json);
@@ -316,15 +270,7 @@ void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, co
 }
 
 void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {
-  json->Field("device", device.device);
-  json->Field("name", device.name);
-  json->Key("capacity_bytes");
-  device.capacity == 0 ? json->Null() : json->Value(device.capacity);
-  WritePeak(device, input, json);
-  json->Key("end");
-  json->BeginObject();
-  WriteJsonValues(device.end, json);
-  json->EndObject();
+  WriteMembers(DeviceAnswer(device, input), json);
 }
 
 void WriteJsonTimeline(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {

@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -35,14 +34,11 @@ void WriteJsonLosses(const LossCounts& losses, JsonWriter* json);     // "losses
 void WriteJsonEvent(const EventRow& row, uint64_t since, JsonWriter* json);
 
 // "frames": [...], innermost first, and "site": the line that stands for the stack in text reports.
-void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json,
-                    bool with_frames = true);
+void WriteJsonStack(uint64_t stack_id, absl::string_view api, const ReportInput& input, JsonWriter* json);
 
 // "stacks": [...], the largest `top` (0 = all).
-// `written`: frames of the stacks in it are not written again (by `hash` they are found), and those of new ones put
-// there; nullptr: all are written.
 void WriteJsonStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
-                     JsonWriter* json, std::set<uint64_t>* written = nullptr);
+                     JsonWriter* json);
 
 void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, const ReportInput& input,
                       JsonWriter* json);
@@ -53,7 +49,6 @@ void WriteJsonPinLines(absl::string_view key, const std::vector<PinGroup>& group
 void WriteJsonPins(absl::string_view key, const std::vector<PinningBlock>& pins, size_t top, const ReportInput& input,
                    JsonWriter* json);
 
-void WriteJsonPlace(const MarkPlace& place, JsonWriter* json);        // "where": {...}
 void WriteJsonRecording(const ReportInput& input, JsonWriter* json);  // "recording": {...}
 void WriteJsonMarks(const ReportInput& input, JsonWriter* json);      // "marks": [...], "marks_left_out"
 

@@ -8,13 +8,18 @@
 #ifndef GPUMEM_ANALYZER_ANSWERS_REPORT_MARKS_H_
 #define GPUMEM_ANALYZER_ANSWERS_REPORT_MARKS_H_
 
+#include <cstdint>
 #include <string>
 
+#include "ledger/load/input.h"
+#include "render/document.h"
 #include "replay/mark_log.h"
 
 namespace gpumem {
 
 std::string PlaceText(const MarkPlace& place);
+// For machines: the object `where` of an instant.
+Datum PlaceDatum(uint64_t time_ns, const ReportInput& input);
 
 }  // namespace gpumem
 

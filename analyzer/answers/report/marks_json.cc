@@ -5,26 +5,6 @@
 #include "answers/report/json_parts.h"
 
 namespace gpumem {
-namespace {
-
-void WriteText(absl::string_view key, const std::string& text, JsonWriter* json) {
-  json->Key(key);
-  text.empty() ? json->Null() : json->Value(text);
-}
-
-}  // namespace
-
-void WriteJsonPlace(const MarkPlace& place, JsonWriter* json) {
-  json->Key("where");
-  json->BeginObject(JsonLayout::kOneLine);
-  json->Key("step");
-  place.step == 0 ? json->Null() : json->Value(place.step);
-  WriteText("stage", place.stage, json);
-  WriteText("tag", place.tag, json);
-  WriteText("mark", place.mark, json);
-  json->EndObject();
-}
-
 void WriteJsonRecording(const ReportInput& input, JsonWriter* json) {
   const MarkLog& marks = input.analysis->marks;
   json->Key("recording");

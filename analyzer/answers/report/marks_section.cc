@@ -46,6 +46,16 @@ std::string PlaceText(const MarkPlace& place) {
   return text;
 }
 
+Datum PlaceDatum(uint64_t time_ns, const ReportInput& input) {
+  const MarkPlace place = input.analysis->marks.At(time_ns);
+  return Datum::Object({{"step", Datum::If(place.step != 0, place.step), "number of the step, else null"},
+                        {"stage", Datum::TextOrNull(place.stage),
+                         "names of the open stages, outermost first, joined by ` > `, else null"},
+                        {"tag", Datum::TextOrNull(place.tag), "the thread's tag, else null"},
+                        {"mark", Datum::TextOrNull(place.mark), "the last mark before, else null"}},
+                       JsonLayout::kOneLine);
+}
+
 void AddMarks(const ReportInput& input, Detail detail, Page* page) {
   std::vector<const MarkEntry*> shown, steps;
   for (const MarkEntry& entry : input.analysis->marks.entries()) {

@@ -8,6 +8,7 @@
 #define GPUMEM_ANALYZER_ANSWERS_REPORT_SECTIONS_H_
 
 #include "ledger/load/input.h"
+#include "render/document.h"
 #include "render/page.h"
 #include "replay/analysis.h"
 
@@ -29,7 +30,10 @@ void AddMarks(const ReportInput& input, Detail detail, Page* page);
 
 void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& input, const TextOptions& options,
              Page* page);
-void AddPlateaus(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Page* page);
+// What `gpumemshim peak` answers. `device` may be null (a trace without GPU memory). `top` bounds the lists of
+// machines, 0 = all.
+Document PeakAnswer(const ReportInput& input, const DeviceAnalysis* device, Measure measure, const TextOptions& options,
+                    size_t top);
 
 // What the share of the device that nvidia-smi shows for this process is made of, and who else is there. Nothing where
 // the trace has no samples.

@@ -5,10 +5,16 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "answers/report/marks.h"
 #include "base/format.h"
+#include "base/shown.h"
 #include "base/utf8.h"
+#include "ledger/stacks/frame_class.h"
+#include "ledger/stacks/names.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -44,25 +50,26 @@ std::string CallerLine(const StackView& view, const TextStyle& style, int room) 
 }
 
 // What stands below a site, at `indent`.
-void AddBelow(const StackGroup& group, int indent, const ReportInput& input, const TextOptions& options, Page* page) {
+void AddBelow(const StackGroup& group, int indent, const ReportInput& input, const TextOptions& options,
+              const TextStyle& style, Document* lines) {
   const std::string blank(static_cast<size_t>(indent), ' ');
   if (options.full_stacks) {
     const std::string& folder = input.analysis->process.working_directory;
     for (const std::string& frame : ListFrames(input.stacks->Frames(group.use.stack_id), options.native, folder)) {
-      page->Line({{Tone::kAside, absl::StrCat(blank, frame)}});
+      lines->Line({{Tone::kAside, absl::StrCat(blank, frame)}});
     }
     return;
   }
-  const int room = page->style().width - indent;
+  const int room = style.width - indent;
   if (options.detail == Detail::kBrief) {
     const std::string between = group.view.through.empty() || group.view.callers.empty() ? "" : " ";
-    const std::string below = absl::StrCat(group.view.through, between, CallerLine(group.view, page->style(), room));
-    if (!below.empty() && options.below) page->Line({{Tone::kAside, absl::StrCat(blank, below)}});
+    const std::string below = absl::StrCat(group.view.through, between, CallerLine(group.view, style, room));
+    if (!below.empty() && options.below) lines->Line({{Tone::kAside, absl::StrCat(blank, below)}});
     return;
   }
-  if (!group.view.through.empty()) page->Line({{Tone::kAside, absl::StrCat(blank, group.view.through)}});
-  const std::string callers = CallerLine(group.view, page->style(), room);
-  if (!callers.empty()) page->Line({{Tone::kAside, absl::StrCat(blank, callers)}});
+  if (!group.view.through.empty()) lines->Line({{Tone::kAside, absl::StrCat(blank, group.view.through)}});
+  const std::string callers = CallerLine(group.view, style, room);
+  if (!callers.empty()) lines->Line({{Tone::kAside, absl::StrCat(blank, callers)}});
 }
 
 std::string SharePart(uint64_t bytes, uint64_t total) {
@@ -90,16 +97,90 @@ Widths Measured(const std::vector<StackGroup>& groups, size_t shown, const Stack
 }
 
 void AddRest(const std::vector<StackGroup>& groups, size_t shown, const StackListWords& words, const Widths& widths,
-             Page* page) {
+             Document* lines) {
   if (shown == groups.size()) return;
   uint64_t bytes = 0, count = 0;
   for (size_t i = shown; i < groups.size(); ++i) {
     bytes += groups[i].use.bytes;
     count += groups[i].use.count;
   }
-  page->Line({{Tone::kAside,
-               absl::StrCat(RowStart(FormatBytes(bytes), SharePart(bytes, words.total), FormatCount(count), widths),
-                            "in ", FormatCountOf(groups.size() - shown, "smaller entry", "smaller entries"))}});
+  lines->Line({{Tone::kAside,
+                absl::StrCat(RowStart(FormatBytes(bytes), SharePart(bytes, words.total), FormatCount(count), widths),
+                             "in ", FormatCountOf(groups.size() - shown, "smaller entry", "smaller entries"))}});
+}
+
+Document StackLines(const std::vector<StackUse>& stacks, const StackListWords& words, const ReportInput& input,
+                    const TextOptions& options, const TextStyle& style) {
+  Document lines;
+  const std::vector<StackGroup> groups = GroupStacks(stacks, input, options.by_stack);
+  const size_t shown = Shown(groups.size(), options.top);
+  const Widths widths = Measured(groups, shown, words);
+  const std::string share = words.total == 0 ? "" : PadLeft("share", 6);
+  const std::string heading = RowStart("bytes", share, words.counted, widths);
+  const int indent = DisplayWidth(heading) + 2;
+  lines.Line({{Tone::kAside, absl::StrCat(heading, words.who)}});
+  for (size_t i = 0; i < shown; ++i) {
+    const StackGroup& group = groups[i];
+    const std::string start = RowStart(FormatBytes(group.use.bytes), SharePart(group.use.bytes, words.total),
+                                       FormatCount(group.use.count), widths);
+    const std::string more = group.stacks > 1 ? absl::StrCat("  (", FormatCount(group.stacks), " stacks)") : "";
+    lines.Line({{Tone::kPlain, start}, {Tone::kHeading, group.view.site}, {Tone::kAside, more}});
+    AddBelow(group, indent, input, options, style, &lines);
+  }
+  AddRest(groups, shown, words, widths, &lines);
+  return lines;
+}
+
+Datum FrameDatum(const ResolvedFrame& frame) {
+  return Datum::Object({{"function", frame.function},
+                        {"file", frame.file},
+                        {"line", frame.line},
+                        {"module", frame.module},
+                        {"python", frame.python},
+                        {"inlined", frame.inlined},
+                        {"telling", IsTelling(frame)}},
+                       JsonLayout::kOneLine);
+}
+
+// One of a list for machines; its frames may be in an earlier one.
+struct ListedStack {
+  const StackUse* use;
+  bool has_frames;
+};
+
+constexpr char kTimes[] = "times of the oldest and newest allocation in it";
+
+std::vector<AnswerColumn<ListedStack>> ListColumns(const ReportInput& input) {
+  std::vector<AnswerColumn<ListedStack>> columns = {
+      {"bytes", "", Unit::kBytes, "live memory of the stack (or of the whole set)",
+       [](const ListedStack& stack) { return stack.use->bytes; }},
+      {"count", "", Unit::kCount, "blocks", [](const ListedStack& stack) { return stack.use->count; }},
+      {"layer", "", Unit::kText, "`torch`, `runtime`, `driver`",
+       [](const ListedStack& stack) { return LayerName(stack.use->layer); }},
+      {"memory", "", Unit::kText,
+       "`device`, `stream_ordered`, `managed`, `host_pinned`, `array`, `virtual`, `physical`, `physical_host`, "
+       "`multicast`, `external`",
+       [](const ListedStack& stack) { return MemoryName(stack.use->memory); }},
+      {"api", "", Unit::kText, "the function that allocated, where all of them agree",
+       [](const ListedStack& stack) { return stack.use->api; }},
+      {"oldest_ns", "", Unit::kTime, kTimes,
+       [&input](const ListedStack& stack) { return input.Since(stack.use->oldest_ns); }},
+      {"newest_ns", "", Unit::kTime, kTimes,
+       [&input](const ListedStack& stack) { return input.Since(stack.use->newest_ns); }},
+  };
+  if (!input.analysis->marks.empty()) {
+    columns.push_back({"where", "", Unit::kObject, "",
+                       [&input](const ListedStack& stack) { return PlaceDatum(stack.use->newest_ns, input); }});
+  }
+  AppendStackColumns<ListedStack>(
+      [](const ListedStack& stack) {
+        return StackKey{stack.use->stack_id, stack.use->api};
+      },
+      input, &columns);
+  columns.back().value = [&input](const ListedStack& stack) {
+    return stack.has_frames ? FramesDatum(stack.use->stack_id, input) : Datum::Absent();
+  };
+  return columns;
 }
 
 }  // namespace
@@ -124,33 +205,64 @@ std::vector<StackGroup> GroupStacks(const std::vector<StackUse>& stacks, const R
   return groups;
 }
 
+Datum SiteDatum(const StackKey& stack, const ReportInput& input) {
+  return ViewStack(input.stacks->Frames(stack.id), stack.api, input.analysis->process.working_directory).site;
+}
+
+Datum HashDatum(uint64_t stack_id, const ReportInput& input) {
+  const uint64_t hash = input.stacks->Hash(stack_id);
+  return Datum::If(hash != 0, absl::StrCat(absl::Hex(hash, absl::kZeroPad16)));
+}
+
+Datum FramesDatum(uint64_t stack_id, const ReportInput& input) {
+  std::vector<Datum> frames;
+  for (const ResolvedFrame& frame : input.stacks->Frames(stack_id)) frames.push_back(FrameDatum(frame));
+  return Datum::List(std::move(frames));
+}
+
+void AddStackRows(const std::vector<StackUse>& stacks, const StackListWords& words, const ReportInput& input,
+                  const TextOptions& options, Document* answer) {
+  answer->Shown([&stacks, words, &input, options](const TextStyle& style) {
+    return StackLines(stacks, words, input, options, style);
+  });
+}
+
+void AddOneStack(absl::string_view lead, uint64_t stack_id, absl::string_view api, const ReportInput& input,
+                 const TextOptions& options, Document* answer) {
+  answer->Shown([=, &input, lead = std::string(lead), api = std::string(api)](const TextStyle& style) {
+    Document lines;
+    StackGroup group;
+    group.use.stack_id = stack_id;
+    group.view = ViewStack(input.stacks->Frames(stack_id), api, input.analysis->process.working_directory);
+    lines.Line({{Tone::kPlain, lead}, {Tone::kHeading, group.view.site}});
+    AddBelow(group, DisplayWidth(lead), input, options, style, &lines);
+    return lines;
+  });
+}
+
 void AddStackRows(const std::vector<StackUse>& stacks, const StackListWords& words, const ReportInput& input,
                   const TextOptions& options, Page* page) {
-  const std::vector<StackGroup> groups = GroupStacks(stacks, input, options.by_stack);
-  const size_t shown = options.top == 0 ? groups.size() : std::min(options.top, groups.size());
-  const Widths widths = Measured(groups, shown, words);
-  const std::string share = words.total == 0 ? "" : PadLeft("share", 6);
-  const std::string heading = RowStart("bytes", share, words.counted, widths);
-  const int indent = DisplayWidth(heading) + 2;
-  page->Line({{Tone::kAside, absl::StrCat(heading, words.who)}});
-  for (size_t i = 0; i < shown; ++i) {
-    const StackGroup& group = groups[i];
-    const std::string start = RowStart(FormatBytes(group.use.bytes), SharePart(group.use.bytes, words.total),
-                                       FormatCount(group.use.count), widths);
-    const std::string more = group.stacks > 1 ? absl::StrCat("  (", FormatCount(group.stacks), " stacks)") : "";
-    page->Line({{Tone::kPlain, start}, {Tone::kHeading, group.view.site}, {Tone::kAside, more}});
-    AddBelow(group, indent, input, options, page);
-  }
-  AddRest(groups, shown, words, widths, page);
+  Draw(StackLines(stacks, words, input, options, page->style()), page);
 }
 
 void AddOneStack(absl::string_view lead, uint64_t stack_id, absl::string_view api, const ReportInput& input,
                  const TextOptions& options, Page* page) {
-  StackGroup group;
-  group.use.stack_id = stack_id;
-  group.view = ViewStack(input.stacks->Frames(stack_id), api, input.analysis->process.working_directory);
-  page->Line({{Tone::kPlain, std::string(lead)}, {Tone::kHeading, group.view.site}});
-  AddBelow(group, DisplayWidth(lead), input, options, page);
+  Document answer;
+  AddOneStack(lead, stack_id, api, input, options, &answer);
+  Draw(answer, page);
+}
+
+void AddStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
+               Document* answer, std::set<uint64_t>* written) {
+  std::vector<ListedStack> rows;
+  for (size_t i = 0; i < Shown(stacks.size(), top); ++i) {
+    const uint64_t hash = input.stacks->Hash(stacks[i].stack_id);
+    rows.push_back({&stacks[i], written == nullptr || hash == 0 || written->insert(hash).second});
+  }
+  Document::Rows for_machines;
+  for_machines.is_shown = false;
+  answer->Table(key, "stacks with live memory, largest first; a limit (`--top`) cuts it", ListColumns(input),
+                std::move(rows), for_machines);
 }
 
 }  // namespace gpumem

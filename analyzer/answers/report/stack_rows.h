@@ -12,11 +12,16 @@
 #ifndef GPUMEM_ANALYZER_ANSWERS_REPORT_STACK_ROWS_H_
 #define GPUMEM_ANALYZER_ANSWERS_REPORT_STACK_ROWS_H_
 
+#include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "ledger/load/input.h"
 #include "ledger/stacks/stack_view.h"
+#include "render/document.h"
 #include "render/page.h"
 #include "replay/analysis.h"
 
@@ -41,13 +46,48 @@ struct StackListWords {
   std::string who = "allocated by";
 };
 
-// Adds the largest groups, `options.top` of them (0 = all), and one line for the rest.
+// Adds the largest groups, `options.top` of them (0 = all), and one line for the rest: for people. `stacks` outlive the
+// answer.
+void AddStackRows(const std::vector<StackUse>& stacks, const StackListWords& words, const ReportInput& input,
+                  const TextOptions& options, Document* answer);
+
+// A single stack, for instance of a failed request: site, through and callers under a lead text. For people.
+void AddOneStack(absl::string_view lead, uint64_t stack_id, absl::string_view api, const ReportInput& input,
+                 const TextOptions& options, Document* answer);
+
+// The same on the page of an answer that is no document yet.
 void AddStackRows(const std::vector<StackUse>& stacks, const StackListWords& words, const ReportInput& input,
                   const TextOptions& options, Page* page);
-
-// A single stack, for instance of a failed request: site, through and callers under a lead text.
 void AddOneStack(absl::string_view lead, uint64_t stack_id, absl::string_view api, const ReportInput& input,
                  const TextOptions& options, Page* page);
+
+// The largest `top` (0 = all) for machines, which outlive the answer. `written`: frames of the stacks in it are not
+// written again (by `hash` they are found), and those of new ones put there; nullptr: all are written.
+void AddStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
+               Document* answer, std::set<uint64_t>* written = nullptr);
+
+// Of a stack for machines: the line that stands for it in text, its hash, and its frames, innermost first.
+struct StackKey {
+  uint64_t id = 0;
+  absl::string_view api;  // the function that allocated
+};
+Datum SiteDatum(const StackKey& stack, const ReportInput& input);
+Datum HashDatum(uint64_t stack_id, const ReportInput& input);
+Datum FramesDatum(uint64_t stack_id, const ReportInput& input);
+
+// These three of the rows of a table; `stack` names a row's.
+template <typename Row>
+void AppendStackColumns(std::function<StackKey(const Row&)> stack, const ReportInput& input,
+                        std::vector<AnswerColumn<Row>>* columns) {
+  columns->push_back({"site", "", Unit::kText, "the line that represents the stack in text reports",
+                      [stack, &input](const Row& row) { return SiteDatum(stack(row), input); }});
+  columns->push_back({"hash", "", Unit::kText,
+                      "16 hexadecimal digits, equal for equal stacks of any process and run ([stacks.md](stacks.md)); "
+                      "null for a stack that is not known",
+                      [stack, &input](const Row& row) { return HashDatum(stack(row).id, input); }});
+  columns->push_back({"frames", "", Unit::kObject, "innermost first",
+                      [stack, &input](const Row& row) { return FramesDatum(stack(row).id, input); }});
+}
 
 }  // namespace gpumem
 

@@ -4,11 +4,64 @@
 #include "answers/report/trace_answer.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "answers/report/json_parts.h"
 #include "answers/report/sections.h"
+#include "ledger/stacks/names.h"
 
 namespace gpumem {
+namespace {
+
+std::vector<Member> SeriesMembers(uint64_t allocated, uint64_t reserved, uint64_t other, uint64_t total) {
+  return {{"allocated_bytes", allocated, "PyTorch blocks in use, as `torch.cuda.memory_allocated()` counts"},
+          {"reserved_bytes", reserved, "PyTorch segments, as `torch.cuda.memory_reserved()` counts"},
+          {"other_bytes", other, "CUDA device memory of this process that is not a PyTorch segment"},
+          {"total_bytes", total, "reserved + other; not less than allocated"}};
+}
+
+Datum PeakDatum(const DeviceAnalysis& device, const ReportInput& input) {
+  constexpr char kPeakTimes[] = "times of the peaks";
+  const SeriesPeak &allocated = device.peak_allocated, &reserved = device.peak_reserved, &other = device.peak_other,
+                   &total = device.peak_total;
+  std::vector<Member> members = SeriesMembers(allocated.bytes, reserved.bytes, other.bytes, total.bytes);
+  members.push_back({"allocated_time_ns", input.Since(allocated.time_ns), kPeakTimes});
+  members.push_back({"reserved_time_ns", input.Since(reserved.time_ns), kPeakTimes});
+  members.push_back({"other_time_ns", input.Since(other.time_ns), kPeakTimes});
+  members.push_back({"total_time_ns", input.Since(total.time_ns), kPeakTimes});
+  members.push_back(
+      {"bound", PeakBoundName(device.bound),
+       "in `peak`: `exact`; `at_least` where events are missing, or PyTorch's own total is above all that "
+       "was counted: the peaks were that high or higher; `about` where frees are missing of memory whose "
+       "total nobody states ([trace-files.md](trace-files.md#when-events-are-missing))"});
+  return Datum::Object(std::move(members));
+}
+
+}  // namespace
+
+Datum ValuesDatum(const MeasureValues& values) {
+  return Datum::Object(SeriesMembers(values.allocated, values.reserved, values.other, values.total));
+}
+
+Document DeviceAnswer(const DeviceAnalysis& device, const ReportInput& input) {
+  Document answer;
+  answer.Field("device", device.device, "CUDA ordinal");
+  answer.Field("name", device.name, "as the driver names it");
+  answer.Field("capacity_bytes", Datum::If(device.capacity != 0, device.capacity), "size of its memory, else null");
+  answer.Field("peak", PeakDatum(device, input),
+               "object: the largest value of each series and when it was first reached");
+  answer.Field("end", ValuesDatum(device.end), "object: each series at the end of the trace");
+  return answer;
+}
+
+void AddDevices(const ReportInput& input, const std::function<void(const DeviceAnalysis&, Document*)>& rest,
+                Document* answer) {
+  std::vector<Document> devices;
+  for (const DeviceAnalysis& device : input.analysis->devices)
+    rest(device, &devices.emplace_back(DeviceAnswer(device, input)));
+  answer->Documents("devices", "one object a GPU, below", std::move(devices));
+}
 
 Document TraceAnswer(absl::string_view command, const ReportInput& input) {
   Document answer;

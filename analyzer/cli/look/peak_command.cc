@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/report/answers_json.h"
 #include "answers/report/sections.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/trace_options.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -41,18 +41,8 @@ allocated memory, or total if PyTorch allocated nothing.
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
     const DeviceAnalysis* device = LargestDevice(loaded->analysis);
     const Measure measure = device == nullptr ? Measure::kAllocated : Chosen(*device);
-    if (trace_.json) {
-      console->Print(PeakJson(loaded->input, device, measure, list_.ForJson()));
-      return ExitCodeOf(*loaded);
-    }
-    Page page(console->out_style());
-    AddHead(loaded->input, Detail::kBrief, &page);
-    if (device != nullptr) {
-      const TextOptions options = list_.ForText(Detail::kFull);
-      AddPeak(*device, measure, loaded->input, options, &page);
-      AddPlateaus(*device, loaded->input, options, &page);
-    }
-    console->Print(page.text());
+    const Document answer = PeakAnswer(loaded->input, device, measure, list_.ForText(Detail::kFull), list_.ForJson());
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     return ExitCodeOf(*loaded);
   }
 

@@ -22,6 +22,7 @@
 #include "answers/report/fixture.h"
 #include "answers/report/json_parts.h"
 #include "answers/report/process_list.h"
+#include "answers/report/sections.h"
 #include "answers/report/what_if_json.h"
 #include "answers/training/training.h"
 #include "keys_of_commands.h"
@@ -67,6 +68,10 @@ std::set<std::string> DocumentedKeys() {
     }
   }
   return keys;
+}
+
+std::string PeakJson(const ReportInput& input, const DeviceAnalysis* device, Measure measure, size_t top) {
+  return ToJson(PeakAnswer(input, device, measure, {}, top));
 }
 
 std::vector<json> AllAnswers() {
