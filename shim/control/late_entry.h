@@ -14,10 +14,7 @@
 
 namespace gpumemshim::control {
 
-// `gpumemshim attach` brought us into a program that was running: gpumemshim_attach_v1, called in a thread of its own,
-// installs the hooks by a scan of slots (slot_scan.h) and starts recording. Where we were there already it only starts.
-//
-// Thread-safety: WasAttached from any thread. Failure: the program goes on unrecorded.
+// Whether `gpumemshim attach` brought us here.
 bool WasAttached();
 
 // Whether CUDA_INJECTION64_PATH brought us here, rather than LD_PRELOAD.

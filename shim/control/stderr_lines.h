@@ -3,15 +3,6 @@
 //
 // The recorder's lines on the program's stderr, and how they get there.
 //
-// The one that a traced program ends with:
-//
-//   gpumemshim: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost, in ./gpumemshim.train.123.gmtrace (61 KiB).
-//   Next: gpumemshim report gpumemshim.train.123.gmtrace
-//
-// The one that says that a device has reached a limit of GPUMEMSHIM_WARN_AT:
-//
-//   gpumemshim: GPU 0 is 91 % full (72.8 GiB of 80 GiB, 61 GiB by this process): reached 90 %
-//
 // Thread-safety: any thread; not in a hook. Failure: an empty line where there is nothing to tell; what does not fit is
 // cut; WriteLine loses the line. errno stays.
 //
@@ -32,19 +23,12 @@ namespace gpumemshim::control {
 // (SIGPIPE) or a limit on the size of files (SIGXFSZ) must not end a program that never wrote there itself, a pipe that
 // nobody empties must not hold it up, and a program that was started without a stderr may have a file of its own under
 // that number.
-//
-// Thread-safety: any thread; not in a hook. Failure: the line is lost. errno stays.
-//
-//   WriteLine("gpumemshim: 1 event\n", 16);
 void WriteLine(const char* line, size_t size);
 
 // The one line that a traced program ends with on stderr.
 //
 //   gpumemshim: 17,904 events (17,800 torch, 96 runtime, 8 driver), 0 lost, in ./gpumemshim.train.123.gmtrace (61 KiB).
 //   Next: gpumemshim report gpumemshim.train.123.gmtrace
-//
-// Thread-safety: pure. Failure: an empty line where there is nothing to tell.
-
 struct SummaryLineFacts {
   uint64_t failed_callbacks = 0;  // of the forecast (GPUMEMSHIM_FORECAST_EXEC and the like); named where there are any
   const char* directory = "";     // the working directory, so that a path inside it is shown short
