@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "answers/report/answers_json.h"
+#include "answers/report/sections.h"
 #include "answers/training/training.h"
 #include "base/status_macros.h"
 #include "ledger/load/attribute.h"
@@ -29,7 +30,7 @@ PageInput PageTrace::Input() const {
           {{"report", ReportJson(input, kTop)},
            {"leaks", LeaksJson(input, kTop)},
            {"fragmentation", FragmentationJson(input, kTop)},
-           {"timeline", TimelineJson(input)},
+           {"timeline", ToJson(TimelineAnswer(input))},
            {"steps", ToJson(StepsAnswer(input, kSteps))},
            {"stages", ToJson(StagesAnswer(input, kSteps))},
            {"modules", ToJson(ModulesAnswer(input, kModules))},

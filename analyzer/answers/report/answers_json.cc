@@ -7,10 +7,12 @@
 
 #include "answers/parts/attribution_json.h"
 #include "answers/report/json_parts.h"
+#include "answers/report/sections.h"
 #include "answers/report/verdict.h"
 #include "answers/report/what_if_json.h"
 #include "base/json_writer.h"
 #include "ledger/attribution/attribution.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -100,21 +102,10 @@ std::string ReportJson(const ReportInput& input, size_t top) {
       WriteResidual(device.residual, json);
       WriteJsonLiveSet("at_peak", LiveAtPeak(device, DefaultMeasure(device)), top, input, json);
       WriteJsonBreakdown(device, input, json);
-      WriteJsonTimeline(device, input, json);
+      WriteMembers(TimelineFields(device, input), json);
       WriteJsonFragmentation(device.fragmentation, top, input, json);
       WriteJsonAlive(device.leaks, top, input, json);
       WriteJsonLeaks(device.device, top, input, json);
-    });
-  });
-}
-
-std::string TimelineJson(const ReportInput& input) {
-  return Answer("timeline", input, [&](JsonWriter* json) {
-    WriteHostPinned(*input.analysis, json);
-    WriteJsonMarks(input, json);
-    WriteDevices(input, json, [&](const DeviceAnalysis& device) {
-      WriteJsonTimeline(device, input, json);
-      WriteJsonDeviceSamples(device, input, json);
     });
   });
 }

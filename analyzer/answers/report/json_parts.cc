@@ -273,16 +273,4 @@ void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input,
   WriteMembers(DeviceAnswer(device, input), json);
 }
 
-void WriteJsonTimeline(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json) {
-  json->Key("timeline");
-  json->BeginArray();
-  for (const TimelinePoint& point : device.timeline) {
-    json->BeginObject(JsonLayout::kOneLine);
-    json->Field("time_ns", input.Since(point.time_ns));
-    WriteJsonValues(point.max, json);
-    json->EndObject();
-  }
-  json->EndArray();
-}
-
 }  // namespace gpumem

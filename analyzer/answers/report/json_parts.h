@@ -54,7 +54,6 @@ void WriteJsonMarks(const ReportInput& input, JsonWriter* json);      // "marks"
 
 // Members of a device's object.
 void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
-void WriteJsonTimeline(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, const ReportInput& input, JsonWriter* json);
 void WriteJsonAlive(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json);
 void WriteJsonLeaks(int device, size_t top, const ReportInput& input, JsonWriter* json);

@@ -24,6 +24,10 @@ void AddOoms(const ReportInput& input, const TextOptions& options, Page* page);
 void AddOomExplanation(const ReportInput& input, const TextOptions& options, Page* page);
 
 void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail detail, Page* page);
+// Of a device, for machines: "timeline".
+Document TimelineFields(const DeviceAnalysis& device, const ReportInput& input);
+// What `gpumemshim timeline` answers.
+Document TimelineAnswer(const ReportInput& input);
 
 // What the program said about itself in the window; nothing where it said nothing.
 void AddMarks(const ReportInput& input, Detail detail, Page* page);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/report/answers_json.h"
 #include "answers/report/sections.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/trace_options.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -35,16 +35,8 @@ lost; --points makes the slices finer.
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
-    if (trace_.json) {
-      console->Print(TimelineJson(loaded->input));
-      return ExitCodeOf(*loaded);
-    }
-    Page page(console->out_style());
-    AddHead(loaded->input, Detail::kBrief, &page);
-    for (const DeviceAnalysis& device : loaded->analysis.devices)
-      AddTimeline(device, loaded->input, Detail::kFull, &page);
-    AddMarks(loaded->input, Detail::kFull, &page);
-    console->Print(page.text());
+    const Document answer = TimelineAnswer(loaded->input);
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     return ExitCodeOf(*loaded);
   }
 

@@ -82,10 +82,11 @@ std::vector<json> AllAnswers() {
   const ReportInput input = example.input();
   const DeviceAnalysis* device = &example.analysis.devices[0];
   std::vector<json> answers;
-  for (const std::string& text : {ReportJson(input, 0), TimelineJson(input), LeaksJson(input, 0), OomJson(input, 0),
-                                  FragmentationJson(input, 0), PeakJson(input, device, Measure::kAllocated, 0),
-                                  InfoJson(input, {}), AtJson(input, "peak", 0), ToJson(StepsAnswer(input, 0)),
-                                  ToJson(ModulesAnswer(input, 0)), ToJson(ModelAnswer(input, example.objects, 0))}) {
+  for (const std::string& text :
+       {ReportJson(input, 0), ToJson(TimelineAnswer(input)), LeaksJson(input, 0), OomJson(input, 0),
+        FragmentationJson(input, 0), PeakJson(input, device, Measure::kAllocated, 0), InfoJson(input, {}),
+        AtJson(input, "peak", 0), ToJson(StepsAnswer(input, 0)), ToJson(ModulesAnswer(input, 0)),
+        ToJson(ModelAnswer(input, example.objects, 0))}) {
     answers.push_back(json::parse(text));
   }
   WhatIfAnswer what_if;

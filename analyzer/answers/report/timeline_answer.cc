@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "answers/report/json_parts.h"
+#include "answers/report/sections.h"
+#include "answers/report/trace_answer.h"
+#include "base/format.h"
+#include "ledger/stacks/names.h"
+#include "render/draw.h"
+#include "render/instants.h"
+#include "render/sparkline.h"
+
+namespace gpumem {
+namespace {
+
+constexpr std::array<Measure, 4> kMeasures = {Measure::kAllocated, Measure::kReserved, Measure::kOther,
+                                              Measure::kTotal};
+constexpr size_t kChartRows = 8;
+constexpr size_t kTableRows = 20;
+
+// Series that say something: those that are ever above zero; total only where it is not one of the others over again.
+std::vector<Measure> ShownMeasures(const DeviceAnalysis& device) {
+  std::vector<Measure> shown;
+  for (const Measure measure : kMeasures) {
+    if (PeakOf(device, measure).bytes == 0) continue;
+    const bool both = device.peak_reserved.bytes > 0 && device.peak_other.bytes > 0;
+    if (measure == Measure::kTotal && !both &&
+        device.peak_total.bytes == std::max(device.peak_reserved.bytes, device.peak_other.bytes))
+      continue;
+    shown.push_back(measure);
+  }
+  return shown;
+}
+
+// What all curves of a device have in common.
+TimeCurve CurveOf(const DeviceAnalysis& device, Measure measure, const ReportInput& input) {
+  TimeCurve curve;
+  curve.values = [&device, measure, &input](size_t count) {
+    return Resample(device.timeline, measure, input.window_start_ns(), input.window_end_ns(), count);
+  };
+  return curve;
+}
+
+void AddCurves(const DeviceAnalysis& device, const ReportInput& input, Document* answer) {
+  constexpr int kLabel = 12, kWords = 42;
+  for (const Measure measure : ShownMeasures(device)) {
+    const SeriesPeak& peak = PeakOf(device, measure);
+    TimeCurve curve = CurveOf(device, measure, input);
+    curve.room = kLabel + kWords + 2;
+    curve.top = std::max({device.peak_total.bytes, device.peak_allocated.bytes, device.peak_reserved.bytes});
+    curve.lead = {{Tone::kPlain, absl::StrCat("  ", PadRight(MeasureName(measure), kLabel - 2))}};
+    curve.after = {
+        {Tone::kPlain, absl::StrCat("  ", PadLeft(absl::StrCat(BoundSign(device.bound), FormatBytes(peak.bytes)), 10),
+                                    " at ", PadRight(PeakInstant(peak.time_ns, input), 9), " end ",
+                                    FormatBytes(ValueOf(device.end, measure)))}};
+    answer->Curve(std::move(curve));
+  }
+}
+
+void AddChart(const DeviceAnalysis& device, Measure measure, const ReportInput& input, Document* answer) {
+  TimeCurve curve = CurveOf(device, measure, input);
+  curve.rows = kChartRows;
+  curve.top = PeakOf(device, measure).bytes;
+  curve.lead = {{Tone::kHeading, absl::StrCat(DeviceLabel(device.device), ", ", MeasureName(measure))}};
+  curve.from = FormatTime(input.Since(input.window_start_ns()));
+  curve.to = FormatTime(input.Since(input.window_end_ns()));
+  answer->Gap();
+  answer->Curve(std::move(curve));
+}
+
+// Points spread evenly over the timeline, each group with its maxima.
+std::vector<TimelinePoint> LargestOfGroups(const std::vector<TimelinePoint>& points) {
+  std::vector<TimelinePoint> groups;
+  const size_t step = std::max<size_t>(1, (points.size() + kTableRows - 1) / kTableRows);
+  for (size_t i = 0; i < points.size(); i += step) {
+    TimelinePoint& group = groups.emplace_back(points[i]);
+    for (size_t k = i; k < std::min(i + step, points.size()); ++k) {
+      const MeasureValues& value = points[k].max;
+      group.max = {std::max(group.max.allocated, value.allocated), std::max(group.max.reserved, value.reserved),
+                   std::max(group.max.other, value.other), std::max(group.max.total, value.total)};
+    }
+  }
+  return groups;
+}
+
+using PointColumn = AnswerColumn<TimelinePoint>;
+
+// For people under `title`, for machines by `key`.
+PointColumn BytesColumn(absl::string_view key, absl::string_view title, absl::string_view meaning,
+                        uint64_t MeasureValues::*value) {
+  return {key, title, Unit::kBytes, meaning, [value](const TimelinePoint& point) { return point.max.*value; }};
+}
+
+std::vector<PointColumn> PointColumns(const ReportInput& input, bool for_machines) {
+  constexpr char kMost[] = "the most of each series in the slice of time that begins then";
+  const auto since = [&input](const TimelinePoint& point) { return input.Since(point.time_ns); };
+  if (!for_machines) {
+    return {{"", "from", Unit::kTime, "", since},
+            BytesColumn("", "allocated", "", &MeasureValues::allocated),
+            BytesColumn("", "reserved", "", &MeasureValues::reserved),
+            BytesColumn("", "other", "", &MeasureValues::other),
+            BytesColumn("", "total", "", &MeasureValues::total)};
+  }
+  return {{"time_ns", "when the slice of time begins", since},
+          BytesColumn("allocated_bytes", "", kMost, &MeasureValues::allocated),
+          BytesColumn("reserved_bytes", "", kMost, &MeasureValues::reserved),
+          BytesColumn("other_bytes", "", kMost, &MeasureValues::other),
+          BytesColumn("total_bytes", "", kMost, &MeasureValues::total)};
+}
+
+void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail detail, Document* answer) {
+  answer->Gap();
+  answer->Line(
+      {{Tone::kHeading, absl::StrCat(DeviceLabel(device.device), " over time")},
+       {Tone::kAside, absl::StrCat("  ", FormatTime(input.Since(input.window_start_ns())), " to ",
+                                   FormatTime(input.Since(input.window_end_ns())), "; peak and end of each")}});
+  const std::vector<Measure> shown = ShownMeasures(device);
+  if (shown.empty()) return answer->Line("  nothing was allocated");
+  AddCurves(device, input, answer);
+  if (detail == Detail::kBrief) return;
+  for (const Measure measure : shown) {
+    if (measure == Measure::kAllocated || measure == shown.back()) AddChart(device, measure, input, answer);
+  }
+  answer->Gap();
+  answer->Line("Largest values from each time on:");
+  answer->Table("", "", PointColumns(input, /*for_machines=*/false), LargestOfGroups(device.timeline), {});
+}
+
+}  // namespace
+
+void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail detail, Page* page) {
+  Document answer;
+  AddTimeline(device, input, detail, &answer);
+  Draw(answer, page);
+}
+
+Document TimelineFields(const DeviceAnalysis& device, const ReportInput& input) {
+  Document answer;
+  answer.Table("timeline", "in devices: one object a slice of time", PointColumns(input, /*for_machines=*/true),
+               device.timeline, {.layout = JsonLayout::kOneLine});
+  return answer;
+}
+
+Document TimelineAnswer(const ReportInput& input) {
+  const Analysis& analysis = *input.analysis;
+  Document answer = TraceAnswer("timeline", input);
+  answer.Field("host_pinned",
+               Datum::Object({{"peak_bytes", analysis.host_pinned_peak}, {"end_bytes", analysis.host_pinned_end}}),
+               "page-locked RAM of the host");
+  AddDevices(
+      input,
+      [&](const DeviceAnalysis& device, Document* object) {
+        object->Append(TimelineFields(device, input));
+        object->Old([&](JsonWriter* json) { WriteJsonDeviceSamples(device, input, json); }, nullptr);
+      },
+      &answer);
+  for (const DeviceAnalysis& device : analysis.devices) AddTimeline(device, input, Detail::kFull, &answer);
+  answer.Old([&input](JsonWriter* json) { WriteJsonMarks(input, json); },
+             [&input](Page* page) { AddMarks(input, Detail::kFull, page); });
+  return answer;
+}
+
+}  // namespace gpumem
