@@ -63,7 +63,7 @@ void Datum::Write(JsonWriter* json) const {
   }
 }
 
-uint64_t Datum::magnitude() const {
+uint64_t Datum::Magnitude() const {
   if (const auto* const number = std::get_if<uint64_t>(&value_)) return *number;
   const auto* const difference = std::get_if<int64_t>(&value_);
   if (difference == nullptr) return 0;
@@ -78,25 +78,24 @@ std::string Datum::Shown(Unit unit) const {
   const bool is_less = difference != nullptr && *difference < 0;
   switch (unit) {
     case Unit::kBytes:
-      return absl::StrCat(is_less ? "-" : "", FormatBytes(magnitude()));
+      return absl::StrCat(is_less ? "-" : "", FormatBytes(Magnitude()));
     case Unit::kBytesOrDash:
-      return BytesOrDash(magnitude());
+      return BytesOrDash(Magnitude());
     case Unit::kAlignedBytes:
-      return FormatBytesAligned(magnitude());
+      return FormatBytesAligned(Magnitude());
     case Unit::kGrowth:
-      return absl::StrCat(is_less ? "-" : magnitude() == 0 ? "" : "+", FormatBytes(magnitude()));
+      return absl::StrCat(is_less ? "-" : Magnitude() == 0 ? "" : "+", FormatBytes(Magnitude()));
     case Unit::kTime:
-      return FormatTime(magnitude());
+      return FormatTime(Magnitude());
     case Unit::kCount:
-      return absl::StrCat(is_less ? "-" : "", FormatCount(magnitude()));
+      return absl::StrCat(is_less ? "-" : "", FormatCount(Magnitude()));
     case Unit::kNumber:
-      return absl::StrCat(is_less ? "-" : "", magnitude());
+      return absl::StrCat(is_less ? "-" : "", Magnitude());
     case Unit::kShare:
       return FormatPercent(ratio());
     case Unit::kText:
     case Unit::kBar:
     case Unit::kChain:
-    case Unit::kCurve:
     case Unit::kObject:
       break;
   }
@@ -142,14 +141,6 @@ void Document::Shown(std::function<Document(const TextStyle&)> make) {
   Item& item = items_.emplace_back();
   item.kind = Item::Kind::kShown;
   item.make = std::move(make);
-}
-
-void Document::Object(absl::string_view key, absl::string_view meaning, Document document) {
-  Item& item = items_.emplace_back();
-  item.kind = Item::Kind::kObject;
-  item.key = std::string(key);
-  item.meaning = std::string(meaning);
-  item.documents.push_back(std::make_shared<const Document>(std::move(document)));
 }
 
 void Document::Documents(absl::string_view key, absl::string_view meaning, std::vector<Document> documents) {

@@ -36,23 +36,13 @@ std::string Chain(const Datum& datum, const TextStyle& style) {
   return text;
 }
 
-std::string CurveOf(const Datum& datum, const TextStyle& style) {
-  std::vector<uint64_t> values;
-  if (datum.list() == nullptr) return "";
-  for (const Datum& each : *datum.list()) values.push_back(each.magnitude());
-  return Sparkline(values, values.empty() ? 0 : *std::max_element(values.begin(), values.end()), style.utf8);
-}
-
 std::string Cell(const Item& table, size_t row, size_t column, const TextStyle& style) {
   const Unit unit = table.columns[column].unit;
   if (unit == Unit::kBar) return Bar(table.data(row, column).ratio(), style.utf8);
-  if (unit == Unit::kCurve) return CurveOf(table.data(row, column), style);
   return unit == Unit::kChain ? Chain(table.data(row, column), style) : table.shown(row, column);
 }
 
-bool IsToTheLeft(Unit unit) {
-  return unit == Unit::kText || unit == Unit::kBar || unit == Unit::kChain || unit == Unit::kCurve;
-}
+bool IsToTheLeft(Unit unit) { return unit == Unit::kText || unit == Unit::kBar || unit == Unit::kChain; }
 
 void DrawTable(const Item& table, Page* page) {
   std::vector<size_t> shown;
@@ -136,7 +126,6 @@ void DrawItem(const Item& item, Page* page) {
       return DrawCurve(*item.curve, page);
     case Item::Kind::kShown:
       return Draw(item.make(page->style()), page);
-    case Item::Kind::kObject:
     case Item::Kind::kDocuments:
       for (const auto& document : item.documents) Draw(*document, page);
       return;
@@ -162,7 +151,6 @@ void WriteItem(const Item& item, JsonWriter* json, ChunkedText* out) {
   if (item.kind == Item::Kind::kTable) return WriteTable(item, json, out);
   json->Key(item.key);
   if (item.kind == Item::Kind::kField) return item.datum.Write(json);
-  if (item.kind == Item::Kind::kObject) return WriteObject(*item.documents.front(), json, out);
   json->BeginArray();
   for (const auto& document : item.documents) WriteObject(*document, json, out);
   json->EndArray();

@@ -65,6 +65,21 @@ bool Is(int fd, const Identity& identity) {
   return now.inode != 0 && now.inode == identity.inode && now.device == identity.device;
 }
 
+size_t ReadText(const char* path, char* out, size_t capacity) {
+  out[0] = '\0';
+  const int fd = Raise(open(path, O_RDONLY | O_CLOEXEC));
+  if (fd < 0) return 0;
+  size_t size = 0;
+  while (size < capacity - 1) {
+    const ssize_t got = read(fd, out + size, capacity - 1 - size);
+    if (got <= 0) break;
+    size += static_cast<size_t>(got);
+  }
+  close(fd);
+  out[size] = '\0';
+  return size;
+}
+
 bool LeaveTable(int first) { return syscall(SYS_close_range, first, ~0U, CLOSE_RANGE_UNSHARE) == 0; }
 
 }  // namespace gpumemshim::descriptors

@@ -15,6 +15,7 @@
 #ifndef GPUMEM_SHIM_BASE_DESCRIPTORS_H_
 #define GPUMEM_SHIM_BASE_DESCRIPTORS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 namespace gpumemshim::descriptors {
@@ -43,6 +44,9 @@ Identity IdentityOf(int fd);
 
 // True while `fd` stands for the file of `identity`.
 bool Is(int fd, const Identity& identity);
+
+// The beginning of a small file as text, cut at `capacity`; its length. 0 and "" where there is nothing to read.
+size_t ReadText(const char* path, char* out, size_t capacity);
 
 // Gives the calling thread descriptors of its own, of which there are only those below `first`: what is opened on it
 // goes with the thread, and no other thread can come by its number. For good, so for a thread that does only that.

@@ -214,19 +214,10 @@ struct Entry {  // linux_dirent64, as the kernel writes it
   char name[1];
 };
 
-size_t ReadText(const char* path, char* out, size_t capacity) {
-  const int fd = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
-  if (fd < 0) return 0;
-  const ssize_t size = read(fd, out, capacity - 1);
-  close(fd);
-  out[size > 0 ? size : 0] = '\0';
-  return size > 0 ? static_cast<size_t>(size) : 0;
-}
-
 // The state follows the name, which may hold anything, a bracket too.
 bool HasEnded(const char* stat_path) {
   char text[512];
-  if (ReadText(stat_path, text, sizeof text) == 0) return false;
+  if (descriptors::ReadText(stat_path, text, sizeof text) == 0) return false;
   const char* bracket = strrchr(text, ')');
   return bracket != nullptr && (bracket[2] == 'Z' || bracket[2] == 'X');
 }
@@ -234,7 +225,7 @@ bool HasEnded(const char* stat_path) {
 bool IsOursOrEnded(const char* thread) {
   char path[64], name[32];
   snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", thread);
-  if (ReadText(path, name, sizeof name) == 0) return true;  // gone meanwhile
+  if (descriptors::ReadText(path, name, sizeof name) == 0) return true;  // gone meanwhile
   if (strncmp(name, kOurs, sizeof kOurs - 1) == 0) return true;
   snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
   return HasEnded(path);

@@ -63,13 +63,8 @@ bool TorchVersion(char* out) {
   char* library = std::strstr(path, kLibrary);
   if (library == nullptr || static_cast<size_t>(library - path) + sizeof kVersionFile > sizeof path) return false;
   std::memcpy(library, kVersionFile, sizeof kVersionFile);
-  const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
-  if (file < 0) return false;
   char text[1024];
-  const ssize_t size = read(file, text, sizeof text - 1);
-  close(file);
-  text[size < 0 ? 0 : size] = '\0';
-  return ParseTorchVersion(text, out, kMaxVersion);
+  return descriptors::ReadText(path, text, sizeof text) != 0 && ParseTorchVersion(text, out, kMaxVersion);
 }
 
 bool UnwinderVersion(char* out) {

@@ -241,13 +241,8 @@ void FreeBlocks(size_t offset, size_t bytes) {
 }
 
 uint64_t ProcessStartTicks() {
-  int fd = descriptors::Raise(open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
-  if (fd < 0) return 0;
   char text[1024];
-  ssize_t size = read(fd, text, sizeof(text) - 1);
-  close(fd);
-  if (size <= 0) return 0;
-  text[size] = '\0';
+  if (descriptors::ReadText("/proc/self/stat", text, sizeof(text)) == 0) return 0;
   // Field 2 is the program's name in parentheses and may hold anything, so fields are counted from the last
   // parenthesis.
   const char* p = strrchr(text, ')');

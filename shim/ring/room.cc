@@ -26,15 +26,6 @@ constexpr uint32_t kMaxDepth = 32;  // of cgroups
 
 uint64_t Least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-bool ReadText(const char* path, char* out, size_t capacity) {
-  const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
-  if (file < 0) return false;
-  const ssize_t size = read(file, out, capacity - 1);
-  close(file);
-  out[size < 0 ? 0 : size] = '\0';
-  return size > 0;
-}
-
 // The digits at `text`, or behind `name` and a space at a line's beginning; kNoLimit where there are none ("max").
 uint64_t NumberAt(const char* text) {
   if (text == nullptr || *text < '0' || *text > '9') return kNoLimit;
@@ -65,7 +56,7 @@ constexpr Files kVersion1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "
 bool ReadIn(const char* root, const Files& files, const char* group, const char* file, char* out, size_t capacity) {
   char path[1024];
   const int size = snprintf(path, sizeof(path), "%s%s%s/%s", root, files.mount, group, file);
-  return size > 0 && static_cast<size_t>(size) < sizeof(path) && ReadText(path, out, capacity);
+  return size > 0 && static_cast<size_t>(size) < sizeof(path) && descriptors::ReadText(path, out, capacity) != 0;
 }
 
 uint64_t LeftIn(const char* root, const Files& files, const char* group) {
@@ -185,7 +176,8 @@ bool ReadRoomFacts(const char* directory, RoomFacts* facts) {
 uint64_t MemoryLeft(const char* root) {
   char path[256], text[4096];
   const int size = snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-  if (size < 0 || static_cast<size_t>(size) >= sizeof(path) || !ReadText(path, text, sizeof(text))) return kNoLimit;
+  if (size < 0 || static_cast<size_t>(size) >= sizeof(path) || descriptors::ReadText(path, text, sizeof(text)) == 0)
+    return kNoLimit;
   uint64_t left = kNoLimit;
   for (char *rest = text, *line; (line = strsep(&rest, "\n")) != nullptr;) {
     const Files* files = nullptr;

@@ -23,22 +23,6 @@ namespace {
 static_assert(sizeof kRecordedVariables / sizeof *kRecordedVariables <= kMaxVariables);
 static_assert(sizeof kSettingNames / sizeof *kSettingNames < kMaxVariables);  // one more: GPUMEMSHIM_COMMAND_LINE
 
-// Reads a small file whole; returns its size without the terminator that is added.
-size_t ReadFile(const char* path, char* out, size_t capacity) {
-  out[0] = '\0';
-  const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
-  if (file < 0) return 0;
-  size_t size = 0;
-  while (size < capacity - 1) {
-    const ssize_t got = read(file, out + size, capacity - 1 - size);
-    if (got <= 0) break;
-    size += static_cast<size_t>(got);
-  }
-  close(file);
-  out[size] = '\0';
-  return size;
-}
-
 void ReadExecutable(ProcessFacts* facts) {
   const ssize_t size = readlink("/proc/self/exe", facts->executable, sizeof facts->executable - 1);
   facts->executable[size < 0 ? 0 : size] = '\0';
@@ -48,13 +32,13 @@ void ReadExecutable(ProcessFacts* facts) {
 // either.
 class CommandLine {
  public:
-  explicit CommandLine(const char* path) : CommandLine(ReadFile(path, raw_, sizeof raw_)) {}
+  explicit CommandLine(const char* path) : CommandLine(descriptors::ReadText(path, raw_, sizeof raw_)) {}
 
   // Of this process. One that was forked to run what another command line says may name that.
   static CommandLine Own() {
     const char* reported = std::getenv("GPUMEMSHIM_COMMAND_LINE");
     const size_t size = reported == nullptr ? 0 : CommandLineOf(getpid(), reported, raw_, sizeof raw_);
-    return CommandLine(size != 0 ? size : ReadFile("/proc/self/cmdline", raw_, sizeof raw_));
+    return CommandLine(size != 0 ? size : descriptors::ReadText("/proc/self/cmdline", raw_, sizeof raw_));
   }
 
   CommandLine(const CommandLine&) = delete;
@@ -156,7 +140,7 @@ void ReadAncestors(ProcessFacts* facts) {
   facts->ancestor_count = 0;
   while (pid != 0 && facts->ancestor_count < kMaxAncestors) {
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
-    ReadFile(path, line, sizeof line);
+    descriptors::ReadText(path, line, sizeof line);
     const writer::Ancestor ancestor = ParseStat(line, &pid);
     if (ancestor.pid == 0 || ancestor.start_ticks > child_ticks) return;
     facts->ancestors[facts->ancestor_count++] = ancestor;
@@ -171,7 +155,7 @@ void ReadNamespace(ProcessFacts* facts) {
   const char* number = std::strchr(link, '[');
   facts->pid_namespace = number == nullptr ? 0 : std::strtoull(number + 1, nullptr, 10);
   char boot[64];
-  ReadFile("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+  descriptors::ReadText("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
   facts->has_boot_id = ParseUuid(boot, facts->boot_id);
 }
 
@@ -267,7 +251,7 @@ int64_t ParseRank(const char* text) {
 void ReadProcessFacts(ProcessFacts* facts) {
   facts->pid = getpid();
   char stat_line[1024];
-  ReadFile("/proc/self/stat", stat_line, sizeof stat_line);
+  descriptors::ReadText("/proc/self/stat", stat_line, sizeof stat_line);
   facts->start_ticks = ParseStartTicks(stat_line);
   facts->forked = ParseForked(stat_line);
   ReadAncestors(facts);

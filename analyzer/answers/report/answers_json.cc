@@ -8,6 +8,7 @@
 #include "answers/parts/attribution_json.h"
 #include "answers/report/json_parts.h"
 #include "answers/report/sections.h"
+#include "answers/report/trace_answer.h"
 #include "answers/report/verdict.h"
 #include "answers/report/what_if_json.h"
 #include "base/json_writer.h"
@@ -43,10 +44,7 @@ void WriteDevices(const ReportInput& input, JsonWriter* json, const std::functio
 
 void WriteHostPinned(const Analysis& analysis, JsonWriter* json) {
   json->Key("host_pinned");
-  json->BeginObject();
-  json->Field("peak_bytes", analysis.host_pinned_peak);
-  json->Field("end_bytes", analysis.host_pinned_end);
-  json->EndObject();
+  HostPinnedDatum(analysis).Write(json);
 }
 
 void WriteResidual(const ResidualUse& use, JsonWriter* json) {

@@ -90,27 +90,18 @@ std::vector<TimelinePoint> LargestOfGroups(const std::vector<TimelinePoint>& poi
 
 using PointColumn = AnswerColumn<TimelinePoint>;
 
-// For people under `title`, for machines by `key`.
-PointColumn BytesColumn(absl::string_view key, absl::string_view title, absl::string_view meaning,
-                        uint64_t MeasureValues::*value) {
-  return {key, title, Unit::kBytes, meaning, [value](const TimelinePoint& point) { return point.max.*value; }};
+PointColumn BytesColumn(absl::string_view key, absl::string_view title, uint64_t MeasureValues::*value) {
+  return {key, title, Unit::kBytes, "the most of each series in the slice of time that begins then",
+          [value](const TimelinePoint& point) { return point.max.*value; }};
 }
 
-std::vector<PointColumn> PointColumns(const ReportInput& input, bool for_machines) {
-  constexpr char kMost[] = "the most of each series in the slice of time that begins then";
-  const auto since = [&input](const TimelinePoint& point) { return input.Since(point.time_ns); };
-  if (!for_machines) {
-    return {{"", "from", Unit::kTime, "", since},
-            BytesColumn("", "allocated", "", &MeasureValues::allocated),
-            BytesColumn("", "reserved", "", &MeasureValues::reserved),
-            BytesColumn("", "other", "", &MeasureValues::other),
-            BytesColumn("", "total", "", &MeasureValues::total)};
-  }
-  return {{"time_ns", "when the slice of time begins", since},
-          BytesColumn("allocated_bytes", "", kMost, &MeasureValues::allocated),
-          BytesColumn("reserved_bytes", "", kMost, &MeasureValues::reserved),
-          BytesColumn("other_bytes", "", kMost, &MeasureValues::other),
-          BytesColumn("total_bytes", "", kMost, &MeasureValues::total)};
+std::vector<PointColumn> PointColumns(const ReportInput& input) {
+  return {{"time_ns", "from", Unit::kTime, "when the slice of time begins",
+           [&input](const TimelinePoint& point) { return input.Since(point.time_ns); }},
+          BytesColumn("allocated_bytes", "allocated", &MeasureValues::allocated),
+          BytesColumn("reserved_bytes", "reserved", &MeasureValues::reserved),
+          BytesColumn("other_bytes", "other", &MeasureValues::other),
+          BytesColumn("total_bytes", "total", &MeasureValues::total)};
 }
 
 void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail detail, Document* answer) {
@@ -128,7 +119,7 @@ void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail 
   }
   answer->Gap();
   answer->Line("Largest values from each time on:");
-  answer->Table("", "", PointColumns(input, /*for_machines=*/false), LargestOfGroups(device.timeline), {});
+  answer->Table("", "", PointColumns(input), LargestOfGroups(device.timeline), {});  // for people alone
 }
 
 }  // namespace
@@ -141,17 +132,15 @@ void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail 
 
 Document TimelineFields(const DeviceAnalysis& device, const ReportInput& input) {
   Document answer;
-  answer.Table("timeline", "in devices: one object a slice of time", PointColumns(input, /*for_machines=*/true),
-               device.timeline, {.layout = JsonLayout::kOneLine});
+  answer.Table("timeline", "in devices: one object a slice of time", PointColumns(input), device.timeline,
+               {.layout = JsonLayout::kOneLine, .is_shown = false});
   return answer;
 }
 
 Document TimelineAnswer(const ReportInput& input) {
   const Analysis& analysis = *input.analysis;
   Document answer = TraceAnswer("timeline", input);
-  answer.Field("host_pinned",
-               Datum::Object({{"peak_bytes", analysis.host_pinned_peak}, {"end_bytes", analysis.host_pinned_end}}),
-               "page-locked RAM of the host");
+  answer.Field("host_pinned", HostPinnedDatum(analysis), "page-locked RAM of the host");
   AddDevices(
       input,
       [&](const DeviceAnalysis& device, Document* object) {

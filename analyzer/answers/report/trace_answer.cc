@@ -44,6 +44,10 @@ Datum ValuesDatum(const MeasureValues& values) {
   return Datum::Object(SeriesMembers(values.allocated, values.reserved, values.other, values.total));
 }
 
+Datum HostPinnedDatum(const Analysis& analysis) {
+  return Datum::Object({{"peak_bytes", analysis.host_pinned_peak}, {"end_bytes", analysis.host_pinned_end}});
+}
+
 Document DeviceAnswer(const DeviceAnalysis& device, const ReportInput& input) {
   Document answer;
   answer.Field("device", device.device, "CUDA ordinal");

@@ -32,6 +32,9 @@ void AddDevices(const ReportInput& input, const std::function<void(const DeviceA
 // All four series at an instant.
 Datum ValuesDatum(const MeasureValues& values);
 
+// The most page-locked RAM of the host, and that of the end.
+Datum HostPinnedDatum(const Analysis& analysis);
+
 // For people, what the numbers rest on; machines have it in the head.
 void EndWithNotes(const ReportInput& input, Document* answer);
 

@@ -24,11 +24,7 @@ struct Usage {
 Usage ReadUsage() {
   Usage usage;
   char text[256];
-  const int fd = descriptors::Raise(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
-  const ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-  if (fd >= 0) close(fd);
-  if (size <= 0) return usage;
-  text[size] = '\0';
+  if (descriptors::ReadText("/proc/self/statm", text, sizeof text) == 0) return usage;
   const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   char* at = text;
   for (int field = 0; field < 6; ++field) {

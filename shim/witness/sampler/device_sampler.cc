@@ -108,14 +108,7 @@ bool InMachinesNamespace() {
 void ReadProcessName(uint32_t pid, char* out, uint32_t capacity) {
   char path[64];
   snprintf(path, sizeof(path), "/proc/%u/comm", pid);
-  out[0] = '\0';
-  apart::Do([&] {
-    const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
-    if (file < 0) return;
-    const ssize_t size = read(file, out, capacity - 1);
-    close(file);
-    out[size < 0 ? 0 : size] = '\0';
-  });
+  apart::Do([&] { descriptors::ReadText(path, out, capacity); });
   if (char* end = strchr(out, '\n'); end != nullptr) *end = '\0';
 }
 
@@ -145,18 +138,9 @@ void SplitProcesses(uint32_t own_pid, bool machine_ids, ProcessUse* processes, u
 
 namespace {
 
-bool ReadHere(const char* path, char* out, size_t capacity) {
-  const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
-  if (file < 0) return false;
-  const ssize_t size = read(file, out, capacity - 1);
-  close(file);
-  out[size < 0 ? 0 : size] = '\0';
-  return size > 0;
-}
-
 bool ReadFile(const char* path, char* out, size_t capacity) {
   bool read = false;
-  apart::Do([&] { read = ReadHere(path, out, capacity); });
+  apart::Do([&] { read = descriptors::ReadText(path, out, capacity) != 0; });
   return read;
 }
 

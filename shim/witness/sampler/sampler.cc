@@ -187,11 +187,7 @@ bool IsStarved(const State& state) {
   if (id == 0) return true;
   char path[64], text[512];
   snprintf(path, sizeof path, "/proc/self/task/%d/stat", id);
-  const int file = descriptors::Raise(open(path, O_RDONLY | O_CLOEXEC));
-  if (file < 0) return false;
-  const ssize_t size = read(file, text, sizeof text - 1);
-  close(file);
-  text[size < 0 ? 0 : size] = '\0';
+  descriptors::ReadText(path, text, sizeof text);
   const char* name_end = strrchr(text, ')');
   return name_end != nullptr && strncmp(name_end, ") R", 3) == 0;
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "ledger/load/attribute.h"
 #include "ledger/load/input.h"
 #include "testing/training_trace.h"
 #include "web/page_data.h"
@@ -123,6 +124,35 @@ TEST(PagePass, ThePeakIsARowAndItsBlocksAreAllThere) {
     EXPECT_EQ(rows.rows()[rows.At(peak.event_index)].event, peak.event_index);
     EXPECT_EQ(rows.rows()[rows.At(peak.event_index)].values.allocated, peak.bytes);
   }
+}
+
+// A block that the program kept to the end of its own code, and that the teardown frees.
+std::string WithTeardown() {
+  TrainingTrace trace;
+  testing::TraceBuilder& builder = trace.builder();
+  builder.Device(0, "GPU", 1 << 30);
+  const uint64_t stack = trace.Stack({Code("main", "/job/train.py", 9)});
+  builder.CudaAlloc(kAt, 40 * kMiB, stack).TorchAlloc(kAt, kMiB, stack);
+  EventRow end;
+  end.kind = trace::MARK;
+  end.handle = kProgramEndMark;
+  builder.Event(end).TorchFree(kAt, kMiB).End();
+  return builder.WriteTemporary();
+}
+
+TEST(PagePass, AnAttributionInTheSameReplayEndsWithTheProgramsOwnCode) {
+  LoadRequest place;
+  place.place = WithTeardown();
+  const std::unique_ptr<LoadedTrace> loaded = *LoadTrace(place);
+  AttributionRequest request;
+  request.moments = {{MomentQuery::Kind::kTime, loaded->analysis.program_end_ns, "end"}};
+  const std::unique_ptr<Attribution> alone = *AttributeLoaded(request, "", loaded.get());
+  const auto attributor = *LoadedAttributor::Make(request, "", loaded.get());
+  PagePass page(loaded.get(), PageLimits());
+  ASSERT_TRUE(RunAnalyses(*loaded, {attributor->analysis(), &page}).ok());
+  const std::unique_ptr<Attribution> beside = attributor->Take(loaded.get());
+  EXPECT_EQ(beside->moments[0].categories, alone->moments[0].categories);
+  EXPECT_EQ(beside->moments[0].categories[Index(Category::kTemporary)], 0u) << "it was kept";
 }
 
 TEST(PagePass, FewBlocksByNameLeaveTheSumsWhole) {
