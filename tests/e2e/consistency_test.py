@@ -28,8 +28,6 @@ BEYOND_BLOCKS = {"allocator_overhead", "context", "library"}  # categories of wh
 # (fact, answer) that contradicts the others in at least one trace of the corpus -> why.
 OPEN = {
     ("headline of the peak", "at"): "heads the moment with all CUDA memory, where the others say what PyTorch allocated",
-    ("top line", "table"): "takes the innermost line of a stack whoever owns it, PyTorch's own too, where the others take the program's",
-    ("bytes at the end", "export pytorch"): "is of the last event, where the others are of the end of the program's own code, before its teardown",
 }
 
 

@@ -134,14 +134,30 @@ bool FrameTable::AppendShown(const std::vector<uint32_t>& frame_ids) {
   return resolved_.size() > (marked ? 1 : 0);
 }
 
-// The site that reports give: it needs all frames as they are.
-std::string FrameTable::Placeholder(const AggregatedStack& stack) {
+// Innermost first.
+std::vector<ResolvedFrame> FrameTable::FramesOf(const AggregatedStack& stack) {
   std::vector<ResolvedFrame> frames;
   for (const uint32_t id : source_->FrameIds(stack.stack_id)) {
     const std::vector<ResolvedFrame>& resolved = source_->Frame(id);
     frames.insert(frames.end(), resolved.begin(), resolved.end());
   }
-  return ViewStack(frames, source_->Api(stack.api), working_directory_).site;
+  return frames;
+}
+
+// The site that reports give: it needs all frames as they are.
+std::string FrameTable::Placeholder(const AggregatedStack& stack) {
+  return ViewStack(FramesOf(stack), source_->Api(stack.api), working_directory_).site;
+}
+
+std::vector<std::string> FrameTable::Lines(const AggregatedStack& stack) {
+  std::vector<ResolvedFrame> frames = FramesOf(stack);
+  if (!rules_.ignore.empty() || !rules_.imports) {
+    std::erase_if(frames, [this](const ResolvedFrame& frame) { return Judge(frame).full == kNone; });
+  }
+  const StackView view = ViewStack(frames, source_->Api(stack.api), working_directory_);
+  std::vector<std::string> lines(view.callers.rbegin(), view.callers.rend());
+  lines.push_back(view.site);
+  return lines;
 }
 
 std::string FrameTable::ThreadLabel(uint32_t thread) {

@@ -74,6 +74,10 @@ class FrameTable {
   // known)"). Valid until the next call.
   const std::vector<uint32_t>& Resolve(const AggregatedStack& stack);
 
+  // The lines of the program's own files in a stack, outermost first; the last is "the line" as reports and SQL have it
+  // (docs/glossary.md), also where no frame is the program's own. Frames that `ignore` names do not count.
+  std::vector<std::string> Lines(const AggregatedStack& stack);
+
   // Looks a stack's frames up before they are needed, for the sake of a progress line: symbols may take seconds.
   void LookUp(const AggregatedStack& stack) {
     for (const uint32_t id : source_->FrameIds(stack.stack_id)) FactsOf(id);
@@ -109,6 +113,7 @@ class FrameTable {
   // False where nothing is left of them, but for a mark.
   bool AppendShown(const std::vector<uint32_t>& frame_ids);
   std::string Placeholder(const AggregatedStack& stack);
+  std::vector<ResolvedFrame> FramesOf(const AggregatedStack& stack);
   uint8_t MatchesOf(uint32_t frame_id, const StackFilters& filters);
 
   FrameSource* source_;

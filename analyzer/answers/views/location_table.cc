@@ -14,11 +14,12 @@ namespace gpumem {
 namespace {
 
 constexpr std::pair<LocationKind, absl::string_view> kNames[] = {
-    {LocationKind::kLine, "line"},           {LocationKind::kFunction, "function"},
-    {LocationKind::kFile, "file"},           {LocationKind::kLibrary, "library"},
-    {LocationKind::kThread, "thread"},       {LocationKind::kModule, "module"},
-    {LocationKind::kComponent, "component"}, {LocationKind::kStage, "stage"},
-    {LocationKind::kCategory, "category"},   {LocationKind::kOperator, "operator"},
+    {LocationKind::kLine, "line"},         {LocationKind::kFrame, "frame"},
+    {LocationKind::kFunction, "function"}, {LocationKind::kFile, "file"},
+    {LocationKind::kLibrary, "library"},   {LocationKind::kThread, "thread"},
+    {LocationKind::kModule, "module"},     {LocationKind::kComponent, "component"},
+    {LocationKind::kStage, "stage"},       {LocationKind::kCategory, "category"},
+    {LocationKind::kOperator, "operator"},
 };
 
 absl::string_view BaseName(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -124,7 +125,13 @@ std::optional<LocationKind> ParseLocationKind(absl::string_view name) {
 std::vector<Location> Locations(const AggregatedStacks& aggregated, FrameTable* frames, LocationKind kind,
                                 LocationOrder order) {
   Grouping grouping(frames, kind);
-  for (const AggregatedStack& stack : aggregated.stacks) grouping.Add(stack);
+  for (const AggregatedStack& stack : aggregated.stacks) {
+    if (kind == LocationKind::kLine) {
+      grouping.AddLabelled(stack, frames->Lines(stack));
+    } else {
+      grouping.Add(stack);
+    }
+  }
   if (aggregated.merged_is_shown()) grouping.AddMerged(aggregated.merged);
   std::vector<Location> rows = grouping.Take();
   SortLocations(order, &rows);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Where memory was allocated as a flat list: by line, function, file, library or thread, or by what it belongs to
-// (module of the model, component, stage, category, operator: Labels says what of a stack), each with its own
-// weight (self: of stacks whose innermost shown frame it is) and that of all stacks through it (total: once a stack,
-// however often it recurs). Pure functions.
+// Where memory was allocated as a flat list: by line, frame, function, file, library or thread, or by what it belongs
+// to (module of the model, component, stage, category, operator: Labels says what of a stack), each with its own
+// weight (self: of stacks whose line or innermost shown frame it is) and that of all stacks through it (total: once a
+// stack, however often it recurs). Pure functions.
 //
 //   for (const Location& row : Locations(aggregated, &frames, LocationKind::kLine)) Print(row.name, row.self.bytes);
 
@@ -24,7 +24,8 @@
 namespace gpumem {
 
 enum class LocationKind : uint8_t {
-  kLine,
+  kLine,   // the program's, as in reports and SQL: FrameTable::Lines
+  kFrame,  // a line of whoever owns it, PyTorch too
   kFunction,
   kFile,
   kLibrary,  // a Python module, or a shared library

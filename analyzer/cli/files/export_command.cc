@@ -233,7 +233,10 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
     GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
     GPUMEM_ASSIGN_OR_RETURN(const AnalyzeOptions window, timed.ForAnalyze());
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(WithoutWindow(timed), places, console));
-    const ExportRequest request{window.device, window.layer, window.from_ns, window.to_ns};
+    ExportRequest request{window.device, window.layer, window.from_ns, window.to_ns};
+    // As if taken by the program's last line: a later snapshot would show nothing but what its teardown left.
+    if (format == "pytorch" && timed.to.empty() && loaded->analysis.program_end_ns != 0)
+      request.to_ns = loaded->input.Since(loaded->analysis.program_end_ns);
     const auto more = [&] { return output->written() < most && !output->failed(); };
     ExportResult result;
     if (format == "pytorch") {

@@ -22,12 +22,13 @@ class TableCommand final : public Command {
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
     return R"(Lists where memory was allocated: what was alive at the peak, or with --leaks, --total or --temporary what
-was never freed, everything, or what was freed at once. self is what a place allocated as the innermost
-frame shown; total includes everything it called.
+was never freed, everything, or what was freed at once. A line is one of the program's own files, as in
+gpumemshim report; --by frame has the lines of PyTorch and of packages too. self is what a place
+allocated as the innermost one shown; total includes everything it called.
 
   gpumemshim table
   gpumemshim table --by function --sort total
-  gpumemshim table --native trimmed              operators of PyTorch among the lines
+  gpumemshim table --by frame --native trimmed   operators of PyTorch among the frames
   gpumemshim table --by stack --leaks --top 5
   gpumemshim table --by operator                 aten::mm and the like
   gpumemshim table --by module --sort total      each module incl. submodules
@@ -40,19 +41,20 @@ frame shown; total includes everything it called.
     view_.AddSelectionFlags(flags);
     view_.AddFrameFlags(flags);
     flags
-        ->Add("--by", &by_,
-              "line, function, file, library, thread, stack; operator, module or component (of the model), stage, "
-              "category")
+        ->Add(
+            "--by", &by_,
+            "line, frame, function, file, library, thread, stack; operator, module or component (of the model), stage, "
+            "category")
         .Value("WHAT")
-        .OneOf({"line", "function", "file", "library", "thread", "stack", "operator", "module", "component", "stage",
-                "category"});
+        .OneOf({"line", "frame", "function", "file", "library", "thread", "stack", "operator", "module", "component",
+                "stage", "category"});
     flags->Add("--sort", &sort_, "by self, total or count").Value("WHAT").OneOf({"self", "total", "count"});
     top_option_ = flags->Add("--top,--limit", &top_, "longest list; 0 = all (20)").Value("K");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     // Lines of the program first: operators have a table of their own, and none is in a file.
-    const bool is_of_places = by_ == "line" || by_ == "function" || by_ == "file" || by_ == "library";
+    const bool is_of_places = by_ == "frame" || by_ == "function" || by_ == "file" || by_ == "library";
     if (view_.native.empty() && is_of_places) view_.native = "none";
     const std::optional<LocationKind> kind = ParseLocationKind(by_);
     ViewNeeds needs;
