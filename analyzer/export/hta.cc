@@ -5,13 +5,14 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "export/block_categories.h"
 #include "export/gzip_text.h"
 #include "ledger/load/input.h"
+#include "ledger/stacks/lives.h"
 #include "replay/state/accounts.h"
 
 namespace gpumem {
@@ -40,6 +41,23 @@ int PlaceOf(Category category) {
       return 7;  // 6 is autograd's own detail, which is in activations here
   }
 }
+
+// What each of PyTorch's blocks was for, by the event that allocated it. A category is only known when a block's life
+// is over, and the export writes its allocation first. One byte an event.
+class BlockCategories final : public LifeReceiver {
+ public:
+  bool IsWanted(const Life& life) const override { return life.kind == LifeKind::kBlock; }
+  void Lived(const Life& life, const AttributedUse& use) override {
+    if (life.born >= by_event_.size()) by_event_.resize(life.born + 1, Category::kUnknown);
+    by_event_[life.born] = use.category;
+  }
+  Category Of(uint64_t alloc_event) const {
+    return alloc_event < by_event_.size() ? by_event_[alloc_event] : Category::kUnknown;
+  }
+
+ private:
+  std::vector<Category> by_event_;
+};
 
 class HtaExporter final : public Exporter {
  public:
@@ -129,8 +147,8 @@ class HtaExporter final : public Exporter {
 
 absl::StatusOr<ExportResult> ExportHta(const ExportRequest& request, LoadedTrace* loaded, TextSink sink,
                                        const std::function<bool()>& more) {
-  BlockCategories categories(loaded);
-  GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {&categories}));
+  BlockCategories categories;
+  GPUMEM_RETURN_IF_ERROR(ShowLives(loaded, &categories));
   const DeviceAnalysis* const largest = LargestDevice(loaded->analysis);
   ExportRequest of_device = request;
   if (of_device.device < 0) of_device.device = largest == nullptr ? 0 : largest->device;

@@ -14,8 +14,6 @@
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kEventsPerProgress = 1u << 18;
-
 bool IsGpu(uint32_t slot) { return slot > 0 && DeviceOfSlot(slot) < kMaxDevices; }
 
 }  // namespace
@@ -25,78 +23,25 @@ absl::string_view PageLayerName(PageLayer layer) {
   return kNames[static_cast<size_t>(layer)];
 }
 
-// The index pass of attribution, and the totals behind each event.
-class PagePass::Rows final : public LabelVisitor {
- public:
-  Rows(PagePass* page, IndexPass* index_pass, const LabelReplay* replay)
-      : page_(page), index_pass_(index_pass), replay_(replay) {}
-
-  void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override {
-    index_pass_->BlockEnded(block, label, end, alive);
-  }
-  void TensorPlaced(uint32_t tensor, uint64_t bytes) override { index_pass_->TensorPlaced(tensor, bytes); }
-
-  void Before(uint64_t index, const EventBatch* batch, size_t i) override {
-    index_pass_->Before(index, batch, i);
-    if (IsGpu(slot_) && slot_ < replay_->state().slots()) {
-      page_->DeviceOf(slot_)->rows.Observe(event_, time_ns_, replay_->state().values(slot_));
-    }
-    page_->events_ = index;
-    if (batch == nullptr) return;
-    event_ = index;
-    time_ns_ = batch->time_ns(i);
-    slot_ = IsMark(batch->kind(i)) || IsLabel(batch->kind(i)) ? 0 : SlotOfDevice(batch->device(i));
-    if (page_->progress_ && index % kEventsPerProgress == 0) page_->progress_(1, index);
-  }
-
- private:
-  PagePass* page_;
-  IndexPass* index_pass_;
-  const LabelReplay* replay_;
-  uint64_t event_ = 0, time_ns_ = 0;  // of the event before, whose totals are there when the next one comes
-  uint32_t slot_ = 0;
-};
-
-class PagePass::Lives final : public LifePass {
- public:
-  Lives(PagePass* page, const LifePass::Needs& needs) : LifePass(needs), page_(page) {
-    for (const DeviceAnalysis& device : needs.analysis->devices) {
-      wanted_.push_back(LiveAtPeak(device, DefaultMeasure(device)).event_index);
-    }
-  }
-
-  void Before(uint64_t index, const EventBatch* batch, size_t i) override;
-
- private:
-  void Lived(const Life& life, const AttributedUse& use) override;
-  void AddLayers(const PageLife& life);
-  bool IsWanted(const Life& life) const override { return IsGpu(life.slot); }
-  // Alive at a moment that the page is opened for.
-  bool IsOfMoment(const Life& life) const {
-    return life.kept || std::any_of(wanted_.begin(), wanted_.end(),
-                                    [&](uint64_t event) { return life.born <= event && event < life.end; });
-  }
-
-  PagePass* page_;
-  std::vector<uint64_t> wanted_;  // events
-};
-
-void PagePass::Lives::Before(uint64_t index, const EventBatch* batch, size_t i) {
-  LifePass::Before(index, batch, i);
-  if (page_->progress_ && batch != nullptr && index % kEventsPerProgress == 0) page_->progress_(2, index);
-}
-
-void PagePass::Lives::AddLayers(const PageLife& life) {
-  PageDevice* const device = page_->DeviceOf(SlotOfDevice(life.device));
+void PagePass::AddLayers(const PageLife& life) {
+  PageDevice* const device = DeviceOf(SlotOfDevice(life.device));
   const size_t from = device->rows.At(life.life.born), to = device->rows.At(life.life.end);
   const uint32_t keys[] = {static_cast<uint32_t>(life.category), life.module, life.line,
-                           page_->StreamNumber(life.life.stream)};
+                           StreamNumber(life.life.stream)};
   for (size_t layer = 0; layer < kPageLayers; ++layer) {
     device->layers[layer].Add(keys[layer], from, to, life.life.size);
   }
 }
 
-void PagePass::Lives::Lived(const Life& life, const AttributedUse& use) {
+bool PagePass::IsWanted(const Life& life) const { return IsGpu(life.slot); }
+
+// Alive at a moment that the page is opened for.
+bool PagePass::IsOfMoment(const Life& life) const {
+  return life.kept || std::any_of(peaks_.begin(), peaks_.end(),
+                                  [&](uint64_t event) { return life.born <= event && event < life.end; });
+}
+
+void PagePass::Lived(const Life& life, const AttributedUse& use) {
   PageLife row;
   row.life = life;
   row.device = DeviceOfSlot(life.slot);
@@ -104,46 +49,37 @@ void PagePass::Lives::Lived(const Life& life, const AttributedUse& use) {
   row.category = use.category;
   row.evidence = use.evidence;
   row.module = use.module;
-  row.line = page_->LineOf(use.stack_id);
+  row.line = LineOf(use.stack_id);
   row.name = use.name;
   row.layer = use.layer;
   row.memory = use.memory;
   const bool is_segment = life.kind == LifeKind::kSegment;
   if (!is_segment) AddLayers(row);
-  (is_segment ? page_->segments_ : page_->blocks_).Add(row, IsOfMoment(life));
+  (is_segment ? segments_ : blocks_).Add(row, IsOfMoment(life));
 }
 
-PagePass::PagePass(LoadedTrace* loaded, const PageLimits& limits, Progress progress)
-    : LivesAnalysis(loaded),
-      limits_(limits),
-      progress_(std::move(progress)),
-      blocks_(limits.blocks),
-      segments_(limits.segments) {}
-
-PagePass::~PagePass() = default;
-
-LabelVisitor* PagePass::First(IndexPass* index_pass, const LabelReplay& replay) {
-  rows_ = std::make_unique<Rows>(this, index_pass, &replay);
-  return rows_.get();
+PagePass::PagePass(LoadedTrace* loaded, const PageLimits& limits)
+    : loaded_(loaded), limits_(limits), blocks_(limits.blocks), segments_(limits.segments) {
+  for (const DeviceAnalysis& device : loaded->analysis.devices)
+    peaks_.push_back(LiveAtPeak(device, DefaultMeasure(device)).event_index);
 }
 
-void PagePass::EndFirst(const LabelReplay&) {
-  for (const DeviceAnalysis& device : loaded()->analysis.devices) {
+void PagePass::Totals(uint64_t event, uint64_t time_ns, uint32_t slot, const MeasureValues& values) {
+  if (IsGpu(slot)) DeviceOf(slot)->rows.Observe(event, time_ns, values);
+}
+
+void PagePass::EndOfTotals() {
+  for (const DeviceAnalysis& device : loaded_->analysis.devices) {
     const LiveSet& peak = LiveAtPeak(device, DefaultMeasure(device));
     DeviceOf(SlotOfDevice(device.device))->rows.Pin(peak.event_index, peak.time_ns, peak.values);
   }
   for (PageDevice& device : devices_) device.rows.Finish();
 }
 
-LabelVisitor* PagePass::Second(const LifePass::Needs& needs) {
-  lives_ = std::make_unique<Lives>(this, needs);
-  return lives_.get();
-}
-
-void PagePass::EndSecond() {
+void PagePass::Ended(const LivesFacts& facts) {
   blocks_.Finish();
   segments_.Finish();
-  end_event_ = lives_->end_event();
+  facts_ = facts;
 }
 
 PageDevice* PagePass::DeviceOf(uint32_t slot) {
@@ -157,8 +93,7 @@ PageDevice* PagePass::DeviceOf(uint32_t slot) {
 uint32_t PagePass::LineOf(uint64_t stack_id) {
   const auto [found, is_new] = line_of_stack_.try_emplace(stack_id, 0);
   if (!is_new) return found->second;
-  const StackView view =
-      ViewStack(loaded()->source->Frames(stack_id), "", loaded()->analysis.process.working_directory);
+  const StackView view = ViewStack(loaded_->source->Frames(stack_id), "", loaded_->analysis.process.working_directory);
   const auto [line, is_new_line] = line_numbers_.try_emplace(view.site, static_cast<uint32_t>(lines_.size()));
   if (is_new_line) lines_.push_back(view.site);
   return line_of_stack_[stack_id] = line->second;
@@ -176,7 +111,7 @@ std::string PagePass::KeyText(PageLayer by, uint32_t key) {
     case PageLayer::kCategory:
       return std::string(CategoryTitle(static_cast<Category>(key)));
     case PageLayer::kModule:
-      return ModuleText(modules()->row(key));
+      return ModuleText(facts_.modules[key]);
     case PageLayer::kLine:
       return lines_[key];
     case PageLayer::kStream:

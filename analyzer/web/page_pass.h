@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// PagePass: what a page shows of a trace beside the answers of other commands: the timeline's rows (first replay), and
-// in the second one its layers, and the pieces of memory with what they were for. Not thread-safe; the trace must
-// outlive it.
+// PagePass: what a page shows of a trace beside the answers of other commands: the timeline's rows, its layers, and the
+// pieces of memory with what they were for. Not thread-safe; the trace must outlive it.
 //
 //   PagePass pass(loaded, PageLimits());
-//   GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {&pass}));
+//   GPUMEM_RETURN_IF_ERROR(ShowLives(loaded, &pass));
 //   for (PageDevice& device : pass.devices()) ...
 
 #ifndef GPUMEM_ANALYZER_WEB_PAGE_PASS_H_
@@ -14,9 +13,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,48 +42,46 @@ struct PageDevice {
   std::array<Layers, kPageLayers> layers;
 };
 
-class PagePass final : public LivesAnalysis {
+class PagePass final : public LifeReceiver {
  public:
-  // How far: event `done` of replay 1 or 2.
-  using Progress = std::function<void(int replay, uint64_t done)>;
+  PagePass(LoadedTrace* loaded, const PageLimits& limits);
+  PagePass(const PagePass&) = delete;
+  PagePass& operator=(const PagePass&) = delete;
 
-  PagePass(LoadedTrace* loaded, const PageLimits& limits, Progress progress = nullptr);
-  ~PagePass() override;
+  bool WantsTotals() const override { return true; }
+  void Totals(uint64_t event, uint64_t time_ns, uint32_t slot, const MeasureValues& values) override;
+  void EndOfTotals() override;
+  bool IsWanted(const Life& life) const override;
+  void Lived(const Life& life, const AttributedUse& use) override;
+  void Ended(const LivesFacts& facts) override;
 
-  void EndFirst(const LabelReplay& replay) override;
-  void EndSecond() override;
-
-  // After both replays. Those on which something was allocated, by number.
+  // Once all is shown. Those on which something was allocated, by number.
   std::vector<PageDevice>& devices() { return devices_; }
   const PageLives& blocks() const { return blocks_; }
   const PageLives& segments() const { return segments_; }
-  uint64_t events() const { return events_; }
-  uint64_t end_event() const { return end_event_; }  // the last of the program's own code
+  uint64_t events() const { return facts_.events; }
+  uint64_t end_event() const { return facts_.end_event; }  // the last of the program's own code
   // What PageLife::module and ::line, and the keys of layers, are numbers of; "" = not known.
   std::string KeyText(PageLayer by, uint32_t key);
   // The key of PageLife::stream.
   uint32_t StreamNumber(uint64_t stream);
 
  private:
-  class Rows;
-  class Lives;
-
-  LabelVisitor* First(IndexPass* index_pass, const LabelReplay& replay) override;
-  LabelVisitor* Second(const LifePass::Needs& needs) override;
   PageDevice* DeviceOf(uint32_t slot);
   uint32_t LineOf(uint64_t stack_id);
+  bool IsOfMoment(const Life& life) const;
+  void AddLayers(const PageLife& life);
 
+  LoadedTrace* loaded_;
   PageLimits limits_;
-  Progress progress_;
+  std::vector<uint64_t> peaks_;  // events
   std::vector<PageDevice> devices_;
   PageLives blocks_, segments_;
   absl::flat_hash_map<uint64_t, uint32_t> line_of_stack_, stream_numbers_;
   absl::flat_hash_map<std::string, uint32_t> line_numbers_;
   std::vector<std::string> lines_{""};
   std::vector<uint64_t> streams_{0};
-  uint64_t events_ = 0, end_event_ = 0;
-  std::unique_ptr<Rows> rows_;
-  std::unique_ptr<Lives> lives_;
+  LivesFacts facts_;
 };
 
 }  // namespace gpumem

@@ -44,7 +44,8 @@ absl::StatusOr<PageTrace> ReadPageTrace(std::unique_ptr<LoadedTrace> read, const
   LoadedTrace* const loaded = trace.loaded.get();
   const EventCounts& counts = loaded->analysis.events;
   const uint64_t events = counts.torch + counts.runtime + counts.driver;
-  trace.pass = std::make_unique<PagePass>(loaded, limits, [progress, events](int replay, uint64_t done) {
+  trace.pass = std::make_unique<PagePass>(loaded, limits);
+  LoadedLives lives(loaded, trace.pass.get(), [progress, events](int replay, uint64_t done) {
     if (progress) progress(replay == 1 ? "replaying" : "following each block", done, std::max(done, events));
   });
   AttributionRequest request;
@@ -52,7 +53,8 @@ absl::StatusOr<PageTrace> ReadPageTrace(std::unique_ptr<LoadedTrace> read, const
   request.steps = request.modules = request.stages = true;
   GPUMEM_ASSIGN_OR_RETURN(const auto attributor, LoadedAttributor::Make(std::move(request), rules_file, loaded));
   GPUMEM_ASSIGN_OR_RETURN(const auto finder, LoadedLeakFinder::Make("", loaded));
-  GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {attributor->analysis(), finder->analysis(), trace.pass.get()}));
+  GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {attributor->analysis(), finder->analysis(), lives.analysis()}));
+  GPUMEM_RETURN_IF_ERROR(lives.Finish());
   trace.leaks = finder->Take(loaded);
   trace.attribution = attributor->Take(loaded);
   return trace;

@@ -10,40 +10,23 @@
 
 namespace gpumem {
 
-class PeakWithout::Pass final : public LifePass {
- public:
-  Pass(const LifePass::Needs& needs, PeakWithout* owner) : LifePass(needs), owner_(owner) {}
-
- private:
-  bool IsWanted(const Life& life) const override { return life.kind == LifeKind::kBlock && life.slot == owner_->slot_; }
-  void Lived(const Life& life, const AttributedUse& use) override { owner_->Count(life, use); }
-
-  PeakWithout* owner_;
-};
-
 PeakWithout::PeakWithout(LoadedTrace* loaded, const DeviceAnalysis& device, std::string line)
-    : LivesAnalysis(loaded),
+    : loaded_(loaded),
+      classifier_(&loaded->stacks, &rules_, ResolverOf(loaded)),
       slot_(SlotOfDevice(device.device)),
       peak_(device.peak_allocated.bytes),
       line_(std::move(line)) {}
 
-PeakWithout::~PeakWithout() = default;
-
-LabelVisitor* PeakWithout::Second(const LifePass::Needs& needs) {
-  pass_ = std::make_unique<Pass>(needs, this);
-  return pass_.get();
-}
-
 PeakWithout::OfStack PeakWithout::Of(uint64_t stack_id) {
   const auto [found, is_new] = of_stacks_.try_emplace(stack_id);
   if (!is_new) return found->second;
-  const StackClassification classification = classifier()->Of(stack_id);
+  const StackClassification classification = classifier_.Of(stack_id);
   found->second.is_loss = classification.is_loss || classification.stage == Stage::kLoss;
   if (line_.empty()) return found->second;
   StackUse use;
   use.stack_id = stack_id;
   use.layer = static_cast<uint8_t>(trace::TORCH);
-  const std::vector<StackGroup> groups = GroupStacks({use}, loaded()->input, /*by_stack=*/false);
+  const std::vector<StackGroup> groups = GroupStacks({use}, loaded_->input, /*by_stack=*/false);
   found->second.is_of_line = !groups.empty() && groups[0].view.site == line_;
   return found->second;
 }
@@ -55,7 +38,7 @@ void PeakWithout::AddTo(std::vector<int64_t>* changes, const Life& life) const {
   (*changes)[last] -= static_cast<int64_t>(life.size);
 }
 
-void PeakWithout::Count(const Life& life, const AttributedUse& use) {
+void PeakWithout::Lived(const Life& life, const AttributedUse& use) {
   is_too_long_ = is_too_long_ || life.born >= kMostEvents;
   if (is_too_long_) return;
   AddTo(&all_, life);
@@ -65,8 +48,7 @@ void PeakWithout::Count(const Life& life, const AttributedUse& use) {
   if (of.is_of_line) AddTo(&of_parts_[kLine], life);
 }
 
-void PeakWithout::EndSecond() {
-  pass_.reset();
+void PeakWithout::Ended(const LivesFacts&) {
   int64_t held = 0, most = 0;
   for (const int64_t change : all_) most = std::max(most, held += change);
   if (is_too_long_ || static_cast<uint64_t>(most) != peak_) return;

@@ -12,7 +12,7 @@
 //           +---------------- events
 //
 //   PeakWithout without(loaded, device, "train.py:42 main");
-//   GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {&without}));
+//   GPUMEM_RETURN_IF_ERROR(ShowLives(loaded, &without));
 //   without.Of(PeakWithout::kActivations)   // bytes; nothing where it is not known
 
 #ifndef GPUMEM_ANALYZER_ANSWERS_EXPLAIN_PEAK_WITHOUT_H_
@@ -20,7 +20,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +29,7 @@
 
 namespace gpumem {
 
-class PeakWithout final : public LivesAnalysis {
+class PeakWithout final : public LifeReceiver {
  public:
   // 32 bytes of memory for each event.
   static constexpr uint64_t kMostEvents = 4'000'000;
@@ -39,31 +38,28 @@ class PeakWithout final : public LivesAnalysis {
 
   // `line`: as reports show it ("train.py:42 main"); "" = none.
   PeakWithout(LoadedTrace* loaded, const DeviceAnalysis& device, std::string line);
-  ~PeakWithout() override;
 
-  void EndFirst(const LabelReplay&) override {}
-  uint64_t SecondEnd() const override { return EndOfProgram(loaded()->analysis); }
-  void EndSecond() override;
+  bool IsWanted(const Life& life) const override { return life.kind == LifeKind::kBlock && life.slot == slot_; }
+  void Lived(const Life& life, const AttributedUse& use) override;
+  void Ended(const LivesFacts& facts) override;
 
   // The peak without these blocks. Nothing: the trace is too long, or its events do not add up to its peak (a gap).
   std::optional<uint64_t> Of(Part part) const { return peaks_[part]; }
 
  private:
-  class Pass;
   struct OfStack {
     bool is_loss = false, is_of_line = false;
   };
 
-  LabelVisitor* First(IndexPass* index_pass, const LabelReplay&) override { return index_pass; }
-  LabelVisitor* Second(const LifePass::Needs& needs) override;
-  void Count(const Life& life, const AttributedUse& use);
   void AddTo(std::vector<int64_t>* changes, const Life& life) const;
   OfStack Of(uint64_t stack_id);
 
+  LoadedTrace* const loaded_;
+  const Rules rules_;
+  StackClassifier classifier_;
   const uint32_t slot_;
   const uint64_t peak_;
   const std::string line_;
-  std::unique_ptr<Pass> pass_;
   bool is_too_long_ = false;
   // By event: what its taking effect adds.
   std::vector<int64_t> all_;

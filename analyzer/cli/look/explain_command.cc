@@ -95,7 +95,7 @@ tell is listed as not known. Without a topic: all four lists.
         events.torch + events.runtime + events.driver > PeakWithout::kMostEvents)
       return nullptr;
     auto without = std::make_unique<PeakWithout>(loaded, *device, LargestLine(*device, loaded->input));
-    GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {without.get()}));
+    GPUMEM_RETURN_IF_ERROR(ShowLives(loaded, without.get()));
     return without;
   }
 

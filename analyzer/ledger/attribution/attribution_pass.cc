@@ -6,12 +6,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "replay/state/accounts.h"
+#include "trace/event_batch.h"
+
 namespace gpumem {
 namespace {
 
-bool IsSameButAllocated(const MomentTotals& a, const MomentTotals& b) {
-  return a.values.reserved == b.values.reserved && a.values.other == b.values.other &&
-         a.values.total == b.values.total && a.context == b.context && a.graphs == b.graphs;
+bool IsSame(const MomentTotals& a, const MomentTotals& b) {
+  return a.values.allocated == b.values.allocated && a.values.reserved == b.values.reserved &&
+         a.values.other == b.values.other && a.values.total == b.values.total && a.context == b.context &&
+         a.graphs == b.graphs;
 }
 
 }  // namespace
@@ -22,33 +26,45 @@ AttributionPass::AttributionPass(const Needs& needs, std::vector<uint64_t> momen
   for (const uint64_t event : details) details_[event];
 }
 
-MomentTotals AttributionPass::TakeTotals() const {
+MomentTotals AttributionPass::TakeTotals(uint32_t slot) const {
   MomentTotals totals;
-  if (needs_.slot >= state().slots()) return totals;
-  totals.values = state().values(needs_.slot);
-  const ResidualUse& residual = state().residual().device(needs_.slot);
+  if (slot >= state().slots()) return totals;
+  totals.values = state().values(slot);
+  const ResidualUse& residual = state().residual().device(slot);
   totals.context = residual.context_bytes + residual.module_bytes;
-  totals.graphs = state().cuda().GraphBytes(needs_.slot);
+  totals.graphs = state().cuda().GraphBytes(slot);
   return totals;
 }
 
-// The state is the one behind the event before `index`.
+void AttributionPass::TellTotals(uint64_t event, uint32_t slot, bool is_own) {
+  std::vector<Told>& told = told_[is_own];
+  if (slot >= told.size()) told.resize(slot + 1);
+  const MomentTotals now = TakeTotals(slot);
+  if (IsSame(now, told[slot].totals) && (told[slot].is_any || !is_own)) return;
+  told[slot] = {true, now};
+  needs_.request->lives->Totals({event, now_ns_, slot, is_own, now});
+}
+
+// The state is the one after the event before `index`.
 void AttributionPass::Tell(uint64_t index, const EventBatch* batch, size_t i) {
-  const MomentTotals now = TakeTotals();
-  is_exact_ &= now.values.allocated == live_blocks_;
-  if (!IsSameButAllocated(now, told_)) needs_.request->lives->Totals(index == 0 ? 0 : index - 1, now);
-  told_ = now;
+  const uint64_t event = index == 0 ? 0 : index - 1;
+  if (!IsFrozen() || frozen_at() == index) is_exact_ &= TakeTotals(needs_.slot).values.allocated == live_blocks_;
+  if (now_slot_ != 0) TellTotals(event, now_slot_, true);
+  if (now_slot_ != needs_.slot) TellTotals(event, needs_.slot, false);
   if (batch == nullptr) return;
-  latest_ns_ = std::max(latest_ns_, batch->time_ns(i));
+  now_ns_ = batch->time_ns(i);
+  const bool is_on_device = !IsMark(batch->kind(i)) && !IsLabel(batch->kind(i));
+  now_slot_ = is_on_device ? SlotOfDevice(batch->device(i)) : 0;
+  latest_ns_ = std::max(latest_ns_, now_ns_);
   needs_.request->lives->Happened(index, latest_ns_);
-  if (batch->kind(i) == trace::MARK) needs_.request->lives->Marked(index, batch->time_ns(i), batch->text(i));
+  if (batch->kind(i) == trace::MARK && !IsFrozen()) needs_.request->lives->Marked(index, now_ns_, batch->text(i));
 }
 
 void AttributionPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
-  const bool was_frozen = IsFrozen();
   LifePass::Before(index, batch, i);
-  while (totals_.size() < moments_.size() && moments_[totals_.size()] < index) totals_.push_back(TakeTotals());
-  if (needs_.request->lives != nullptr && !was_frozen) Tell(index, IsFrozen() ? nullptr : batch, i);
+  while (totals_.size() < moments_.size() && moments_[totals_.size()] < index)
+    totals_.push_back(TakeTotals(needs_.slot));
+  if (needs_.request->lives != nullptr) Tell(index, batch, i);
 }
 
 AttributionPass::Running& AttributionPass::RunningOf(uint64_t stack, uint64_t time_ns, uint32_t thread, uint32_t* row) {
@@ -108,16 +124,22 @@ void AttributionPass::BlockSaved(const TorchBlock& block) {
   running.use.saved_peak_bytes = std::max(running.use.saved_peak_bytes, running.live_saved);
 }
 
-bool AttributionPass::IsWanted(const Life& life) const {
+bool AttributionPass::IsWanted(const Life& life) const { return needs_.request->lives != nullptr || IsOfMoments(life); }
+
+bool AttributionPass::IsOfMoments(const Life& life) const {
   if (life.kind == LifeKind::kSegment || life.slot != needs_.slot || life.born >= frozen_at()) return false;
   if (life.kind == LifeKind::kBlock && needs_.request->modules) return true;
-  return needs_.request->lives != nullptr || IsCovered(life.born, std::min(life.end, frozen_at()));
+  return IsCovered(life.born, std::min(life.end, frozen_at()));
 }
 
 void AttributionPass::Lived(const Life& life, const AttributedUse& use) {
+  if (needs_.request->lives != nullptr) {
+    needs_.request->lives->Lived(life, use);
+    if (life.kind == LifeKind::kBlock && life.slot == needs_.slot && life.born < frozen_at()) live_blocks_ -= life.size;
+    if (!IsOfMoments(life)) return;
+  }
   Add(life.born, std::min(life.end, frozen_at()), use);
   if (life.kind != LifeKind::kBlock) return;
-  live_blocks_ -= life.size;
   if (needs_.request->modules) EndRunning(life, use);
 }
 
@@ -141,7 +163,6 @@ bool AttributionPass::IsCovered(uint64_t alloc_event, uint64_t end) const {
 }
 
 void AttributionPass::Add(uint64_t alloc_event, uint64_t end, const AttributedUse& use) {
-  if (needs_.request->lives != nullptr) needs_.request->lives->Lived(alloc_event, end, use);
   const auto first = std::lower_bound(moments_.begin(), moments_.end(), alloc_event);
   const auto last = std::lower_bound(first, moments_.end(), end);
   if (first == last) return;
@@ -161,7 +182,7 @@ size_t AttributionPass::PlaceOf(uint64_t event_index) const {
 // Differences become sums, and what no block accounts for follows from the totals.
 void AttributionPass::Sum() {
   if (needs_.request->lives != nullptr)
-    needs_.request->lives->Ended(is_exact_, [this](AttributedUse* use) { Classify(use); });
+    needs_.request->lives->Ended(events(), end_event(), is_exact_, [this](AttributedUse* use) { Classify(use); });
   for (size_t i = 1; i < sums_.size(); ++i) {
     for (size_t category = 0; category < kCategories; ++category) sums_[i][category] += sums_[i - 1][category];
   }

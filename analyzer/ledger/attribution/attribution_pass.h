@@ -64,11 +64,13 @@ class AttributionPass final : public LifePass {
 
   void Lived(const Life& life, const AttributedUse& use) override;
   bool IsWanted(const Life& life) const override;
+  bool IsOfMoments(const Life& life) const;
   bool IsFrozen() const { return frozen_at() != UINT64_MAX; }
   static std::vector<uint64_t> MostOf(const std::vector<Peak>& peaks);
-  MomentTotals TakeTotals() const;
+  MomentTotals TakeTotals(uint32_t slot) const;
   void Classify(AttributedUse* use) const;
   void Tell(uint64_t index, const EventBatch* batch, size_t i);
+  void TellTotals(uint64_t event, uint32_t slot, bool is_own);
   bool IsCovered(uint64_t alloc_event, uint64_t end) const;
   void Add(uint64_t alloc_event, uint64_t end, const AttributedUse& use);
   Running& RunningOf(uint64_t stack, uint64_t time_ns, uint32_t thread, uint32_t* row);
@@ -87,8 +89,14 @@ class AttributionPass final : public LifePass {
   std::vector<Peak> inclusive_;                                   // by row, with all inside its calls
   absl::flat_hash_map<uint64_t, std::vector<uint32_t>> rows_on_;  // of a stack: of all calls on it
   // For request->lives.
-  MomentTotals told_;  // last
-  uint64_t latest_ns_ = 0, live_blocks_ = 0;
+  struct Told {
+    bool is_any = false;
+    MomentTotals totals;
+  };
+  std::vector<Told> told_[2];            // by slot: last, for `is_own` and not
+  uint64_t latest_ns_ = 0, now_ns_ = 0;  // of the event that took effect last
+  uint32_t now_slot_ = 0;                // of its device; 0 = of none
+  uint64_t live_blocks_ = 0;
   bool is_exact_ = true;
 };
 

@@ -53,11 +53,13 @@ void Attributor::EndFirst(const LabelReplay& replay) {
 
 // What is alive when the program's own code ends was kept to the end; unless somebody asks for a moment of its
 // teardown.
-uint64_t Attributor::SecondEnd() const {
+uint64_t Attributor::LastMoment() const {
   const auto is_later = [&](const Moment& moment) { return moment.found && moment.time_ns > EndOfProgram(*analysis_); };
   const bool asks_later = std::any_of(result_.moments.begin(), result_.moments.end(), is_later);
   return asks_later ? analysis_->end_ns : EndOfProgram(*analysis_);
 }
+
+uint64_t Attributor::SecondEnd() const { return request_.lives != nullptr ? analysis_->end_ns : LastMoment(); }
 
 // The events whose states the attribution pass is asked for.
 std::vector<uint64_t> Attributor::Events() const {
@@ -87,7 +89,7 @@ LabelVisitor* Attributor::BeginSecond(const LabelReplay& replay) {
   needs.lives.uses = {&replay,   &index_pass_->places(), result_.has_tensors,     &classifier_,
                       &modules_, &user_stages_,          index_pass_->LastLoop(), index_pass_->FirstStackOfCalls()};
   needs.lives.analysis = analysis_;
-  needs.lives.until_ns = SecondEnd();
+  needs.lives.until_ns = LastMoment();
   needs.request = &request_;
   needs.slot = slot_;
   attribution_pass_.emplace(needs, Events(), details);

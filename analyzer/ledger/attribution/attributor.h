@@ -39,6 +39,7 @@ class Attributor final : public TwoPassAnalysis {
 
  private:
   void FindMoments();
+  uint64_t LastMoment() const;
   std::vector<uint64_t> Events() const;
 
   const Analysis* analysis_;

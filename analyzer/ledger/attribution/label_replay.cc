@@ -41,7 +41,7 @@ void LabelReplay::OnAlloc(Held kind, uint32_t place) {
     label.optimizer_steps = optimizer_steps_;
     label.optimizer_ends = optimizer_ends_;
     label.turn = turns.count++;
-    block_at_[block.address] = place;
+    if (is_ordered_) block_at_[block.address] = place;
     visitor_->BlockAllocated(block);
     return;
   }
@@ -56,7 +56,7 @@ void LabelReplay::OnFree(Held kind, uint32_t place) { End(kind, place, false); }
 void LabelReplay::End(Held kind, uint32_t place, bool alive) {
   Show(kind, place, alive, visitor_);
   if (kind == Held::kBlock) {
-    block_at_.erase(state().blocks()[place].address);
+    if (is_ordered_) block_at_.erase(state().blocks()[place].address);
   } else if (kind == Held::kAllocation) {
     const auto at = allocation_at_.find(state().cuda().allocations()[place].address);
     if (at != allocation_at_.end() && at->second == place) allocation_at_.erase(at);
@@ -106,7 +106,12 @@ void LabelReplay::BeforeSnapshot() {
   tensor_alloc_.clear();
 }
 
-uint32_t LabelReplay::BlockAt(uint64_t address) const {
+// Most tensors begin where their block does. An order by address is kept from the first one on that does not.
+uint32_t LabelReplay::BlockAt(uint64_t address) {
+  if (const uint32_t place = state().FindBlock(address); place != AddressIndex::kNone) return place;
+  if (!std::exchange(is_ordered_, true)) {
+    state().blocks().ForEachPlace([&](uint32_t place, const TorchBlock& block) { block_at_[block.address] = place; });
+  }
   auto after = block_at_.upper_bound(address);
   if (after == block_at_.begin()) return kNowhere;
   --after;

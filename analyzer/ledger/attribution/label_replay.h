@@ -107,7 +107,7 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
   void ApplyLabel(const EventBatch& batch, size_t i);
   void Name(uint64_t address, uint32_t name);
   void PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes);
-  uint32_t BlockAt(uint64_t address) const;  // place, or kNowhere
+  uint32_t BlockAt(uint64_t address);  // place, or kNowhere
   void BeginAll();
   void EndAll();
 
@@ -122,7 +122,8 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
   };
   std::vector<CudaLabel> cuda_labels_[2];              // of allocations and of physical handles, by place
   absl::btree_map<uint64_t, uint32_t> allocation_at_;  // by address
-  absl::btree_map<uint64_t, uint32_t> block_at_;       // by address: a tensor may begin inside a block
+  absl::btree_map<uint64_t, uint32_t> block_at_;       // by address, where is_ordered_: a tensor began inside a block
+  bool is_ordered_ = false;
   absl::flat_hash_map<uint32_t, uint64_t>
       tensor_alloc_;  // Tensor.id: `alloc_event` of the block that it was last counted in
   uint32_t optimizer_steps_ = 0, optimizer_ends_ = 0;

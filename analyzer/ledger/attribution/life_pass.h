@@ -58,6 +58,7 @@ class LifePass : public LabelVisitor {
   void SegmentEnded(const CudaLife& cuda, uint64_t end) override;
   void Before(uint64_t index, const EventBatch* batch, size_t i) override;
 
+  uint64_t events() const { return end_of_events_; }  // after the replay
   // The last event of the program's own code.
   uint64_t end_event() const {
     const uint64_t after = std::min(frozen_at_, end_of_events_);

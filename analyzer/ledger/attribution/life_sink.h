@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// LifeSink: receives the composition of every moment of the attributed device during attribution. Moments up to
-// the end of the second replay can then be answered without one (ledger/saved/moment_index.h).
+// LifeSink: receives all lives of a trace during attribution, and the totals of its devices. Moments, pages and
+// whatever else stands on lives can then be answered without a replay (ledger/saved/life_table.h).
 
 #ifndef GPUMEM_ANALYZER_LEDGER_ATTRIBUTION_LIFE_SINK_H_
 #define GPUMEM_ANALYZER_LEDGER_ATTRIBUTION_LIFE_SINK_H_
@@ -10,26 +10,36 @@
 #include <cstdint>
 #include <functional>
 
+#include "ledger/attribution/use_sums.h"
+
 namespace gpumem {
 
 struct AttributedUse;
-struct MomentTotals;
+struct Life;
+
+// The totals of a device after an event that changed them.
+struct TotalsAfter {
+  uint64_t event = 0, time_ns = 0;  // of that event
+  uint32_t slot = 0;
+  bool is_own = true;  // false: the event was one of another device
+  MomentTotals totals;
+};
 
 class LifeSink {
  public:
   virtual ~LifeSink() = default;
   // Of every event, in order, each once: the latest time of it and those before.
   virtual void Happened(uint64_t index, uint64_t latest_ns) = 0;
-  // Event `index` is a mark with this text.
+  // Event `index` is a mark with this text. Not of the program's teardown.
   virtual void Marked(uint64_t index, uint64_t time_ns, uint32_t text) = 0;
-  // Totals after event `index`, if they changed; `allocated` follows from the blocks.
-  virtual void Totals(uint64_t index, const MomentTotals& totals) = 0;
-  // Alive behind the events from `born` to the one before `end`. In the order of `end`. Stage, recomputed and is_loss
-  // of the use are not set.
-  virtual void Lived(uint64_t born, uint64_t end, const AttributedUse& use) = 0;
-  // Once: the replay is over. `classify` sets what Lived does not. Not exact: blocks do not add up to what was
-  // allocated, behind a gap for instance, and moments cannot be told from lives.
-  virtual void Ended(bool is_exact, const std::function<void(AttributedUse*)>& classify) = 0;
+  virtual void Totals(const TotalsAfter& totals) = 0;
+  // In the order of `life.end`. Stage, recomputed and is_loss of the use are not set.
+  virtual void Lived(const Life& life, const AttributedUse& use) = 0;
+  // Once: the replay is over, after so many events. `end_event`: the last one of the program's own code. `classify`
+  // sets what Lived does not. Not exact: blocks of the attributed device do not add up to what was allocated, after a
+  // gap for instance, and moments cannot be told from lives.
+  virtual void Ended(uint64_t events, uint64_t end_event, bool is_exact,
+                     const std::function<void(AttributedUse*)>& classify) = 0;
 };
 
 }  // namespace gpumem

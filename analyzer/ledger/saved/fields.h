@@ -13,7 +13,7 @@
 #include "ledger/attribution/attribution.h"
 #include "ledger/leaks/leaks.h"
 #include "ledger/saved/archive.h"
-#include "ledger/saved/moment_index.h"
+#include "ledger/saved/life_table.h"
 #include "replay/analysis.h"
 #include "trace/stack_table.h"
 
@@ -141,9 +141,10 @@ GPUMEM_FIELDS(LeakFindings, loops, devices, misses_events)
 
 // Every moment.
 GPUMEM_FIELDS(SavedBlock, offset, size, checksum)
-GPUMEM_FIELDS(MomentChunk, from, to, block)
+GPUMEM_FIELDS(LifeChunk, from, to, block, rest)
 GPUMEM_FIELDS(MarkedEvent, event, time_ns, text)
-GPUMEM_FIELDS(MomentIndexData, is_exact, events, times, totals, lives, uses, marks)
+GPUMEM_FIELDS(LifeSort, kind, kept, saved, slot, thread, api, stream, use)
+GPUMEM_FIELDS(LifeTableData, is_exact, slot, events, end_event, times, totals, lives, sorts, marks)
 
 #undef GPUMEM_FIELDS
 

@@ -53,7 +53,8 @@ AttributionRequest WholeRequest(LifeSink* lives) {
 
 absl::Status Build(const IndexFile& file, uint64_t symbols, LoadedTrace* loaded) {
   GPUMEM_ASSIGN_OR_RETURN(const auto writer, SavedFileWriter::Create(file));
-  MomentIndexWriter lives(writer.get());
+  const DeviceAnalysis* const largest = LargestDevice(loaded->analysis);
+  LifeTableWriter lives(writer.get(), SlotOfDevice(largest == nullptr ? 0 : largest->device));
   GPUMEM_ASSIGN_OR_RETURN(const auto attributor, LoadedAttributor::MakeReplaying(WholeRequest(&lives), "", loaded));
   GPUMEM_ASSIGN_OR_RETURN(const auto finder, LoadedLeakFinder::MakeReplaying("", loaded));
   GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {attributor->analysis(), finder->analysis()}));
@@ -72,7 +73,7 @@ std::shared_ptr<SavedAnswers> SavedAnswers::Read(const IndexFile& file, uint64_t
   if (answers->file_ == nullptr) return nullptr;
   ArchiveReader reader(answers->file_->main());
   uint64_t saved_symbols = 0;
-  reader(saved_symbols, answers->whole_, answers->leaks_, answers->moments_);
+  reader(saved_symbols, answers->whole_, answers->leaks_, answers->lives_);
   if (!reader.IsDone() || saved_symbols != symbols) return nullptr;
   return answers;
 }
@@ -93,16 +94,16 @@ const SavedAnswers* AnswersOf(LoadedTrace* loaded) {
 
 bool SavedAnswers::Find(const MomentQuery& query, const Analysis& analysis, const StackTable& stacks,
                         Moment* moment) const {
-  const MomentIndex index(file_.get(), &moments_);
+  const LifeTable table = lives();
   if (query.kind == MomentQuery::Kind::kEvent) {
-    const std::optional<uint64_t> time_ns = index.TimeOf(query.number);
-    if (query.number >= index.events() || !time_ns) return false;
+    const std::optional<uint64_t> time_ns = table.TimeOf(query.number);
+    if (query.number > lives_.end_event || lives_.events == 0 || !time_ns) return false;
     moment->event_index = query.number;
     moment->time_ns = *time_ns;
     return true;
   }
   if (query.kind == MomentQuery::Kind::kTime) {
-    const std::optional<uint64_t> event = index.EventAt(query.number);
+    const std::optional<uint64_t> event = table.EventAt(query.number);
     if (query.number > EndOfProgram(analysis) || !event) return false;
     moment->event_index = *event;
     moment->time_ns = query.number;
@@ -110,7 +111,7 @@ bool SavedAnswers::Find(const MomentQuery& query, const Analysis& analysis, cons
   }
   MarkSearch search;
   bool is_found = false;
-  for (const MarkedEvent& mark : index.marks()) {
+  for (const MarkedEvent& mark : lives_.marks) {
     if (!search.Takes(query, mark.time_ns, stacks.string(mark.text)) || mark.event == 0) continue;
     is_found = true;
     moment->event_index = mark.event - 1;
@@ -121,7 +122,7 @@ bool SavedAnswers::Find(const MomentQuery& query, const Analysis& analysis, cons
 
 std::unique_ptr<Attribution> SavedAnswers::Answer(const AttributionRequest& request, const Analysis& analysis,
                                                   const StackTable& stacks) const {
-  if (!request.moments.empty() && !moments_.is_exact) return nullptr;
+  if (!request.moments.empty() && !lives_.is_exact) return nullptr;
   std::vector<Step> steps;
   for (const AttributedStep& each : whole_.steps) steps.push_back(each.step);
   auto answer = std::make_unique<Attribution>(whole_);
@@ -138,7 +139,7 @@ std::unique_ptr<Attribution> SavedAnswers::Answer(const AttributionRequest& requ
     }
     moment.found = true;
     if (const Step* const step = StepAt(steps, moment.event_index)) moment.step = step->number;
-    if (!MomentIndex(file_.get(), &moments_).Fill(&moment)) return nullptr;
+    if (!lives().Fill(&moment)) return nullptr;
     for (const AttributedUse& use : moment.uses) {
       if (use.name != 0) answer->names.try_emplace(use.name, stacks.string(use.name));
     }

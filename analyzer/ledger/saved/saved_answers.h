@@ -2,10 +2,11 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // SavedAnswers: what replays of a large trace told, kept for the next command in the folder of the indexes
-// (ledger/saved/saved_file.h): its analysis, its leaks, its steps, stages and modules, and memory by category at every
-// moment up to the end of the program's own code. The first command that asks makes it, in the replays that it needs
-// anyway. Answers are the same with it and without. Only questions about the whole trace with the built-in rules are
-// answered from it; others replay as ever, and so does everything where no file can be kept.
+// (ledger/saved/saved_file.h): its analysis, its leaks, its steps, stages and modules, and its lives, which give memory
+// by category at every moment up to the end of the program's own code (life_table.h). The first command that
+// asks makes it, in the replays that it needs anyway. Answers are the same with it and without. Only questions about
+// the whole trace with the built-in rules are answered from it; others replay as ever, and so does everything where no
+// file can be kept.
 //
 //   if (const SavedAnswers* const answers = AnswersOf(loaded)) answers->leaks();
 //
@@ -21,7 +22,7 @@
 #include "ledger/attribution/attribution.h"
 #include "ledger/leaks/leaks.h"
 #include "ledger/load/load_trace.h"
-#include "ledger/saved/moment_index.h"
+#include "ledger/saved/life_table.h"
 #include "ledger/saved/saved_file.h"
 
 namespace gpumem {
@@ -33,6 +34,8 @@ class SavedAnswers {
   std::unique_ptr<Attribution> Answer(const AttributionRequest& request, const Analysis& analysis,
                                       const StackTable& stacks) const;
   const LeakFindings& leaks() const { return leaks_; }
+  LifeTable lives() const { return LifeTable(file_.get(), &lives_); }
+  const std::vector<ModuleRow>& modules() const { return whole_.modules; }  // AttributedUse::module of lives
 
  private:
   friend const SavedAnswers* AnswersOf(LoadedTrace* loaded);
@@ -42,7 +45,7 @@ class SavedAnswers {
   std::unique_ptr<SavedFile> file_;
   Attribution whole_;  // without moments
   LeakFindings leaks_;
-  MomentIndexData moments_;
+  LifeTableData lives_;
 };
 
 // Of a trace that keeps answers; null for others, and where nothing can be kept.

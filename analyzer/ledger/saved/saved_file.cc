@@ -110,10 +110,14 @@ SavedFile::~SavedFile() {
   if (!bytes_.empty()) munmap(const_cast<char*>(bytes_.data()), bytes_.size());
 }
 
+bool SavedFile::IsIntact(const SavedBlock& block) const {
+  return block.offset <= bytes_.size() && block.size <= bytes_.size() - block.offset &&
+         Checksum(bytes_.substr(block.offset, block.size)) == block.checksum;
+}
+
 std::optional<std::string> SavedFile::Block(const SavedBlock& block) const {
-  if (block.offset > bytes_.size() || block.size > bytes_.size() - block.offset) return std::nullopt;
+  if (!IsIntact(block)) return std::nullopt;
   const absl::string_view compressed = bytes_.substr(block.offset, block.size);
-  if (Checksum(compressed) != block.checksum) return std::nullopt;
   const unsigned long long size = ZSTD_getFrameContentSize(compressed.data(), compressed.size());
   if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR || size > kMostBlockBytes) return std::nullopt;
   std::string bytes(size, '\0');

@@ -67,6 +67,7 @@ class SavedFile {
   SavedFile& operator=(const SavedFile&) = delete;
 
   absl::string_view main() const { return main_; }
+  bool IsIntact(const SavedBlock& block) const;
   // As it was before it was compressed; absent where its bytes have changed.
   std::optional<std::string> Block(const SavedBlock& block) const;
 

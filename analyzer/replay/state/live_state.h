@@ -91,6 +91,8 @@ class LiveState {
   const CudaMemory& cuda() const { return cuda_; }
   const ResidualMemory& residual() const { return residual_; }
   const Slab<TorchBlock>& blocks() const { return blocks_; }
+  // The block that begins at an address; AddressIndex::kNone where none does.
+  uint32_t FindBlock(uint64_t address) const { return address == 0 ? AddressIndex::kNone : block_index_.Find(address); }
   // Each thing that lives, as visit(Held, place).
   template <typename Visit>
   void ForEachPlace(Visit visit) const {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <random>
@@ -15,6 +16,7 @@
 
 #include "ledger/load/attribute.h"
 #include "ledger/load/input.h"
+#include "testing/index_folder.h"
 #include "testing/training_trace.h"
 #include "web/page_data.h"
 
@@ -39,7 +41,7 @@ Passed Of(const std::string& path, const PageLimits& limits = PageLimits()) {
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   Passed passed{*std::move(loaded), nullptr};
   passed.pass = std::make_unique<PagePass>(passed.loaded.get(), limits);
-  EXPECT_TRUE(RunAnalyses(*passed.loaded, {passed.pass.get()}).ok());
+  EXPECT_TRUE(ShowLives(passed.loaded.get(), passed.pass.get()).ok());
   return passed;
 }
 
@@ -149,10 +151,28 @@ TEST(PagePass, AnAttributionInTheSameReplayEndsWithTheProgramsOwnCode) {
   const std::unique_ptr<Attribution> alone = *AttributeLoaded(request, "", loaded.get());
   const auto attributor = *LoadedAttributor::Make(request, "", loaded.get());
   PagePass page(loaded.get(), PageLimits());
-  ASSERT_TRUE(RunAnalyses(*loaded, {attributor->analysis(), &page}).ok());
+  const LoadedLives lives(loaded.get(), &page);
+  ASSERT_TRUE(RunAnalyses(*loaded, {attributor->analysis(), lives.analysis()}).ok());
   const std::unique_ptr<Attribution> beside = attributor->Take(loaded.get());
   EXPECT_EQ(beside->moments[0].categories, alone->moments[0].categories);
   EXPECT_EQ(beside->moments[0].categories[Index(Category::kTemporary)], 0u) << "it was kept";
+}
+
+// Of a large trace lives are kept: what is read of them is what two replays show.
+TEST(PagePass, IsTheSameFromLivesThatAreKept) {
+  const testing::IndexFolder folder;
+  for (const std::string& path : {Random(4, 3'000), WithTeardown()}) {
+    const auto data = [&path](bool is_kept) {
+      setenv("GPUMEMSHIM_INDEX_ABOVE", is_kept ? "0" : "never", 1);
+      const Passed passed = Of(path);
+      EXPECT_EQ(passed.loaded->answers != nullptr, is_kept);
+      return PageData({{passed.loaded.get(), passed.pass.get(), {}}}, "", "gpumemshim test");
+    };
+    const std::string replayed = data(false), built = data(true), kept = data(true);
+    unsetenv("GPUMEMSHIM_INDEX_ABOVE");
+    EXPECT_EQ(built, replayed);
+    EXPECT_EQ(kept, replayed);
+  }
 }
 
 TEST(PagePass, FewBlocksByNameLeaveTheSumsWhole) {
