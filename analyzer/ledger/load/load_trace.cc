@@ -38,7 +38,8 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& reques
     if (request.progress) request.progress(absl::StrCat("reading ", path), done, all);
   };
   const bool may_keep = MayKeepAnswers(request, path);
-  if (!may_keep || request.look || !ReadSavedAnalysis(path, &loaded->analysis, &loaded->stacks)) {
+  const bool needs_look = request.look && !(request.spares_look && may_keep && HasAnswers(path));
+  if (!may_keep || needs_look || !ReadSavedAnalysis(path, &loaded->analysis, &loaded->stacks)) {
     absl::StatusOr<Analysis> analysis = Analyze(path, request.analyze, &loaded->stacks, progress, request.look);
     if (!analysis.ok()) return AsReadError(analysis.status());
     loaded->analysis = *std::move(analysis);

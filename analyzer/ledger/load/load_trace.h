@@ -43,6 +43,7 @@ struct LoadRequest {
   bool resolves_stacks = true;
   bool keeps_answers = true;  // what replays of a large trace tell is kept and read again (saved_answers.h)
   FurtherLook look;           // Analyze's
+  bool spares_look = false;   // `look` is not needed where answers are kept (AnswersOf)
   LoadProgress progress;
 };
 

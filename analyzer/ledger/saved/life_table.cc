@@ -261,6 +261,15 @@ bool LifeTable::ReadLives(const std::function<void(const Life&, const Attributed
                      [&](const LifeChunk& chunk) { return ReadLives(chunk, take); });
 }
 
+bool LifeTable::ReadAliveAt(uint64_t event, const std::function<void(const Life&, const AttributedUse&)>& take) const {
+  return std::all_of(data_->lives.begin(), data_->lives.end(), [&](const LifeChunk& chunk) {
+    if (chunk.from > event || chunk.to <= event) return true;
+    return ReadLives(chunk, [&](const Life& life, const AttributedUse& use) {
+      if (life.born <= event && event < life.end) take(life, use);
+    });
+  });
+}
+
 // Chunks begin anew, so one without an entry of the device says nothing of it.
 std::optional<MomentTotals> LifeTable::TotalsAt(uint64_t event) const {
   const LifeChunk* chunk = ChunkAt(data_->totals, event);

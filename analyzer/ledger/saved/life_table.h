@@ -123,6 +123,8 @@ class LifeTable {
   // All of them, as they were written.
   bool ReadTotals(const std::function<void(const TotalsAfter&)>& take) const;
   bool ReadLives(const std::function<void(const Life&, const AttributedUse&)>& take) const;
+  // Those that were alive after an event.
+  bool ReadAliveAt(uint64_t event, const std::function<void(const Life&, const AttributedUse&)>& take) const;
 
  private:
   std::optional<std::vector<uint64_t>> Times(const LifeChunk& chunk) const;

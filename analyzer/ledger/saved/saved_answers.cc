@@ -168,6 +168,11 @@ bool MayKeepAnswers(const LoadRequest& request, const std::string& path) {
   return is_file && static_cast<uint64_t>(info.st_size) >= KeptAbove();
 }
 
+bool HasAnswers(const std::string& path) {
+  const absl::StatusOr<IndexFile> file = SavedFileOf(path, "answers");
+  return file.ok() && file->exists();
+}
+
 bool IsWorthKeeping(const Analysis& analysis) {
   const bool has_ended = analysis.complete || analysis.state == Analysis::Process::kEnded;
   return has_ended && analysis.recovered_events == 0 && !analysis.end_unknown && analysis.damage.empty() &&

@@ -53,6 +53,8 @@ const SavedAnswers* AnswersOf(LoadedTrace* loaded);
 
 // Whether this is a question about the whole of a trace that is large enough. LoadTrace asks, as with all below.
 bool MayKeepAnswers(const LoadRequest& request, const std::string& path);
+// Whether something has answered from this trace before.
+bool HasAnswers(const std::string& path);
 // Not of traces that still grow, or whose end is not known.
 bool IsWorthKeeping(const Analysis& analysis);
 

@@ -10,6 +10,7 @@
 #include "ledger/stacks/lifetime_pass.h"
 #include "ledger/stacks/process_moments.h"
 #include "ledger/stacks/weight_map.h"
+#include "replay/state/accounts.h"
 #include "replay/state/revisit.h"
 
 namespace gpumem {
@@ -81,22 +82,25 @@ void AggregateProcess(const OpenTrace& trace, uint64_t from_ns, uint64_t to_ns, 
                                               }}});
 }
 
+// The event after which the view looks at a device, whose time and bytes are set; nothing where nothing is there.
+std::optional<uint64_t> InstantOf(const Analysis& analysis, ViewMode mode, AggregatedDevice* aggregated) {
+  const DeviceAnalysis& device =
+      *std::find_if(analysis.devices.begin(), analysis.devices.end(),
+                    [&](const DeviceAnalysis& candidate) { return candidate.device == aggregated->device; });
+  if (mode != ViewMode::kPeak) return device.leaks.at_end_torch.event_index;
+  const SeriesPeak& peak = PeakOf(device, aggregated->measure);
+  aggregated->time_ns = peak.time_ns;
+  aggregated->bytes = peak.bytes;
+  return peak.bytes == 0 ? std::nullopt : std::optional(peak.event_index);
+}
+
 // What was alive at an instant of each device.
 void AggregateLive(const OpenTrace& trace, AggregatedStacks* result, Aggregator* aggregator) {
   std::vector<Look> looks;
   for (AggregatedDevice& aggregated : result->devices) {
-    const DeviceAnalysis& device =
-        *std::find_if(trace.analysis->devices.begin(), trace.analysis->devices.end(),
-                      [&](const DeviceAnalysis& candidate) { return candidate.device == aggregated.device; });
-    uint64_t event_index = device.leaks.at_end_torch.event_index;
-    if (result->mode == ViewMode::kPeak) {
-      const SeriesPeak& peak = PeakOf(device, aggregated.measure);
-      aggregated.time_ns = peak.time_ns;
-      aggregated.bytes = peak.bytes;
-      if (peak.bytes == 0) continue;
-      event_index = peak.event_index;
-    }
-    looks.push_back({event_index, [aggregated, aggregator](const LiveState& state) {
+    const std::optional<uint64_t> event_index = InstantOf(*trace.analysis, result->mode, &aggregated);
+    if (!event_index) continue;
+    looks.push_back({*event_index, [aggregated, aggregator](const LiveState& state) {
                        const uint32_t slot = SlotOfDevice(aggregated.device);
                        uint64_t recorded = 0;
                        VisitLive(state, slot, aggregated.measure, aggregated.time_ns,
@@ -123,10 +127,11 @@ uint64_t EndBytes(const MeasureValues& end, ViewMeasure measure) {
   }
 }
 
-std::vector<AggregatedDevice> ChooseDevices(const OpenTrace& trace, const StackSelection& selection, uint64_t end_ns) {
+std::vector<AggregatedDevice> ChooseDevices(const Analysis& analysis, const StackSelection& selection,
+                                            uint64_t end_ns) {
   if (IsOfProcess(selection.measure)) return {{kProcess, selection.measure, end_ns, 0}};
   std::vector<AggregatedDevice> devices;
-  for (const DeviceAnalysis& device : trace.analysis->devices) {
+  for (const DeviceAnalysis& device : analysis.devices) {
     if (selection.device && device.device != *selection.device) continue;
     AggregatedDevice aggregated{device.device, selection.measure, end_ns, 0};
     if (selection.mode == ViewMode::kPeak) aggregated.measure = ChosenForPeak(device, selection.measure);
@@ -137,7 +142,76 @@ std::vector<AggregatedDevice> ChooseDevices(const OpenTrace& trace, const StackS
   return devices;
 }
 
+bool Counts(ViewMeasure measure, LifeKind kind) {
+  switch (kind) {
+    case LifeKind::kBlock:
+      return measure == ViewMeasure::kAllocated || measure == ViewMeasure::kHeld;
+    case LifeKind::kSegment:
+      return measure == ViewMeasure::kReserved || measure == ViewMeasure::kTotal;
+    case LifeKind::kOther:
+      break;
+  }
+  return measure == ViewMeasure::kHeld || measure == ViewMeasure::kTotal;
+}
+
+SingleAllocation OfLife(const Life& life, const AttributedUse& use, uint64_t end_ns) {
+  SingleAllocation single;
+  single.kind = life.kind == LifeKind::kBlock ? Held::kBlock : Held::kAllocation;
+  single.stack = use.stack_id;
+  single.size = life.size;
+  single.alloc_ns = life.time_ns;
+  single.freed = life.end_ns != 0;
+  single.ended_ns = single.freed ? life.end_ns : end_ns;
+  single.thread = life.thread;
+  single.slot = life.slot;
+  single.api = life.api;
+  return single;
+}
+
+// False where the lives do not add up to what the analysis says, or cannot be read.
+bool TakeAliveAt(const LifeTable& lives, uint64_t event, const AggregatedDevice& device, Aggregator* aggregator) {
+  const uint32_t slot = SlotOfDevice(device.device);
+  uint64_t bytes = 0;
+  const bool is_read = lives.ReadAliveAt(event, [&](const Life& life, const AttributedUse& use) {
+    if (life.slot != slot || !Counts(device.measure, life.kind)) return;
+    SingleAllocation single = OfLife(life, use, device.time_ns);
+    single.freed = false;
+    single.ended_ns = device.time_ns;
+    bytes += life.size;
+    aggregator->Take(single);
+  });
+  return is_read && bytes == device.bytes;
+}
+
 }  // namespace
+
+std::optional<AggregatedStacks> AggregateKept(const LifeTable& lives, const Analysis& analysis, const StackTable& names,
+                                              const StackSelection& selection) {
+  if (!IsInLives(selection)) return std::nullopt;
+  AggregatedStacks result;
+  result.mode = selection.mode;
+  result.devices = ChooseDevices(analysis, selection, analysis.end_ns);
+  UserStages stages(&analysis.marks, &names);
+  Aggregator aggregator(selection, 0, &stages);
+  bool is_complete = true;
+  if (selection.mode == ViewMode::kTotal) {
+    is_complete = lives.ReadLives([&](const Life& life, const AttributedUse& use) {
+      for (const AggregatedDevice& device : result.devices) {
+        if (SlotOfDevice(device.device) == life.slot && Counts(device.measure, life.kind))
+          aggregator.Take(OfLife(life, use, analysis.end_ns));
+      }
+    });
+  } else {
+    for (AggregatedDevice& device : result.devices) {
+      const std::optional<uint64_t> event = InstantOf(analysis, selection.mode, &device);
+      is_complete = is_complete && (!event || TakeAliveAt(lives, *event, device, &aggregator));
+    }
+  }
+  if (!is_complete) return std::nullopt;
+  aggregator.Finish(&result);
+  result.user_stages = stages.names();
+  return result;
+}
 
 AggregatedStacks AggregateStacks(const OpenTrace& trace, const AnalyzeOptions& asked, const StackSelection& selection,
                                  const ProgressCallback& progress) {
@@ -146,7 +220,7 @@ AggregatedStacks AggregateStacks(const OpenTrace& trace, const AnalyzeOptions& a
   const uint64_t origin_ns = trace.analysis->origin_ns;
   const uint64_t from_ns = asked.from_ns == 0 ? 0 : SaturatingAdd(origin_ns, asked.from_ns);
   const uint64_t to_ns = SaturatingAdd(origin_ns, asked.to_ns);
-  result.devices = ChooseDevices(trace, selection, std::min(to_ns, trace.analysis->end_ns));
+  result.devices = ChooseDevices(*trace.analysis, selection, std::min(to_ns, trace.analysis->end_ns));
   UserStages stages(&trace.analysis->marks, trace.names);
   Aggregator aggregator(selection, from_ns, &stages);
   const bool of_instant = selection.mode == ViewMode::kPeak || selection.mode == ViewMode::kLeaks;

@@ -17,7 +17,9 @@
 #define GPUMEM_ANALYZER_LEDGER_STACKS_AGGREGATE_H_
 
 #include <functional>
+#include <optional>
 
+#include "ledger/saved/life_table.h"
 #include "ledger/stacks/aggregated_stacks.h"
 #include "ledger/stacks/selection.h"
 #include "replay/analysis.h"
@@ -27,6 +29,16 @@ namespace gpumem {
 
 AggregatedStacks AggregateStacks(const OpenTrace& trace, const AnalyzeOptions& asked, const StackSelection& selection,
                                  const ProgressCallback& progress = nullptr);
+
+// Whether what a view selects of a whole trace can be told from its lives: not how many others came between birth and
+// end, nor memory outside of all devices.
+inline bool IsInLives(const StackSelection& selection) {
+  return selection.mode != ViewMode::kTemporary && !IsOfProcess(selection.measure);
+}
+// The same of a whole trace whose lives are kept, without an event. Nothing where it is not IsInLives, or where they do
+// not add up to what the analysis says.
+std::optional<AggregatedStacks> AggregateKept(const LifeTable& lives, const Analysis& analysis, const StackTable& names,
+                                              const StackSelection& selection);
 
 }  // namespace gpumem
 

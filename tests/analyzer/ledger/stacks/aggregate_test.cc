@@ -8,9 +8,13 @@
 #include <gmock/gmock.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
+#include "absl/strings/str_cat.h"
+#include "ledger/saved/saved_answers.h"
 #include "replay/analyze.h"
+#include "testing/index_folder.h"
 #include "testing/trace_builder.h"
 
 namespace gpumem {
@@ -27,6 +31,7 @@ using ByStack = std::map<uint64_t, uint64_t>;
 struct Answer {
   Analysis analysis;
   AggregatedStacks aggregated;
+  bool is_in_lives = false;
   ByStack bytes() const {
     ByStack result;
     for (const AggregatedStack& stack : aggregated.stacks) result[stack.stack_id] += stack.weight.bytes;
@@ -34,14 +39,45 @@ struct Answer {
   }
 };
 
+std::string TextOf(const AggregatedStacks& aggregated) {
+  std::string text;
+  for (const AggregatedDevice& device : aggregated.devices)
+    absl::StrAppend(&text, "GPU ", device.device, " ", ViewMeasureName(device.measure), " ", device.time_ns, " ",
+                    device.bytes, "\n");
+  for (const AggregatedStack& stack : aggregated.stacks)
+    absl::StrAppend(&text, stack.stack_id, " ", stack.device, " ", stack.thread, " ", stack.api, " ", stack.size, " ",
+                    stack.weight.bytes, " ", stack.weight.count, "\n");
+  return text;
+}
+
+// What is read of the lives that are kept of a large trace is the same. False where they cannot say it.
+bool ExpectSameFromLives(const std::string& path, const StackSelection& selection, const AggregatedStacks& replayed) {
+  const testing::IndexFolder folder;
+  setenv("GPUMEMSHIM_INDEX_ABOVE", "0", 1);
+  LoadRequest request;
+  request.place = path;
+  const auto loaded = LoadTrace(request);
+  unsetenv("GPUMEMSHIM_INDEX_ABOVE");
+  EXPECT_TRUE(loaded.ok()) << loaded.status();
+  const SavedAnswers* const answers = loaded.ok() ? AnswersOf(loaded->get()) : nullptr;
+  if (answers == nullptr) return false;
+  const auto kept = AggregateKept(answers->lives(), (*loaded)->analysis, (*loaded)->stacks, selection);
+  if (!kept.has_value()) return false;
+  EXPECT_EQ(TextOf(*kept), TextOf(replayed));
+  return true;
+}
+
 Answer Aggregate(TraceBuilder* trace, const StackSelection& selection, const AnalyzeOptions& asked = {}) {
   const std::string path = trace->WriteTemporary();
   Answer answer;
   absl::StatusOr<Analysis> analysis = Analyze(path, asked, nullptr, nullptr, [&](const OpenTrace& open) {
     answer.aggregated = AggregateStacks(open, asked, selection);
   });
-  std::remove(path.c_str());
   EXPECT_TRUE(analysis.ok()) << analysis.status();
+  const bool is_whole =
+      asked.device < 0 && asked.layer == LayerFilter::kAll && asked.from_ns == 0 && asked.to_ns == UINT64_MAX;
+  answer.is_in_lives = is_whole && ExpectSameFromLives(path, selection, answer.aggregated);
+  std::remove(path.c_str());
   if (analysis.ok()) answer.analysis = *std::move(analysis);
   return answer;
 }
@@ -54,6 +90,24 @@ StackSelection Of(ViewMode mode, ViewMeasure measure = ViewMeasure::kDefault) {
 }
 
 uint64_t StackNamed(TraceBuilder* trace, const std::string& name) { return trace->PythonStack({{name, "m.py", 1}}); }
+
+TEST(Aggregate, LivesThatAreKeptSayWhatAReplaySays) {
+  for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal}) {
+    for (const ViewMeasure measure : {ViewMeasure::kDefault, ViewMeasure::kReserved, ViewMeasure::kTotal}) {
+      TraceBuilder trace;
+      trace.Device(0, "GPU", 1 << 30).Device(1, "GPU", 1 << 30);
+      const uint64_t a = StackNamed(&trace, "a"), b = StackNamed(&trace, "b");
+      trace.CudaAlloc(kSegment, 20 * kMiB, a).TorchAlloc(kSegment, kMiB, b).TorchAlloc(kSegment + kMiB, 2 * kMiB, a);
+      trace.TorchFree(kSegment, kMiB)
+          .TorchAlloc(kSegment, kMiB, a)
+          .CudaAlloc(kSegment + (1ull << 40), kMiB, b, 1)
+          .End();
+      const Answer answer = Aggregate(&trace, Of(mode, measure));
+      EXPECT_FALSE(answer.aggregated.stacks.empty());
+      EXPECT_TRUE(answer.is_in_lives);
+    }
+  }
+}
 
 TEST(Aggregate, AnEmptyTraceHasNoStacks) {
   for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary}) {
