@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Command: one subcommand of gpumemshim. One file a subcommand; registry.cc lists those that read traces. A command
-// declares how it is called and what it says about itself; the dispatcher parses, prints help and turns errors into
+// Command: one subcommand of gpumemshim. One file a subcommand; commands.h lists them. A command declares how it is
+// called, where help lists it and what it says about itself; the dispatcher parses, prints help and turns errors into
 // exit codes.
 //
 //   class PeakCommand : public Command { ... };
@@ -11,6 +11,8 @@
 #ifndef GPUMEM_ANALYZER_CLI_COMMAND_H_
 #define GPUMEM_ANALYZER_CLI_COMMAND_H_
 
+#include <compare>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,11 +34,22 @@ enum ExitCode : int {
   kExitDamaged = 4,  // answered from what could be read
 };
 
+// In help's order: that in which people come to need them.
+enum class CommandGroup : uint8_t { kRecord, kLook, kTraining, kCompare, kPredict, kLive, kFiles };
+
+struct CommandPlace {
+  CommandGroup group;
+  int order;  // in the group
+
+  auto operator<=>(const CommandPlace&) const = default;
+};
+
 class Command {
  public:
   virtual ~Command() = default;
 
   virtual absl::string_view name() const = 0;
+  virtual CommandPlace place() const = 0;
   virtual absl::string_view summary() const = 0;    // one line for the list of commands
   virtual absl::string_view arguments() const = 0;  // behind "gpumemshim NAME" in the usage line
   virtual absl::string_view help() const = 0;       // paragraphs and examples

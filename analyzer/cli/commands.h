@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Makers of the subcommands that record and read traces, one for each *_command.cc.
+// Every subcommand of gpumemshim: ONE(Peak) stands for MakePeakCommand(), which its *_command.cc defines, here or in
+// planner/cli. Where help lists it, the command says itself (Command::place).
+//
+//   const int code = Dispatch(arguments, AllCommands(), &console);
 
 #ifndef GPUMEM_ANALYZER_CLI_COMMANDS_H_
 #define GPUMEM_ANALYZER_CLI_COMMANDS_H_
@@ -12,44 +15,60 @@
 
 namespace gpumem {
 
-// All of them.
-CommandList TraceCommands();
+// clang-format off
+#define GPUMEM_COMMANDS(ONE) \
+  ONE(At) \
+  ONE(Attach) \
+  ONE(Bundle) \
+  ONE(Check) \
+  ONE(Compare) \
+  ONE(Ctl) \
+  ONE(Detach) \
+  ONE(Diff) \
+  ONE(Doctor) \
+  ONE(Dump) \
+  ONE(Explain) \
+  ONE(Export) \
+  ONE(Flame) \
+  ONE(Forecast) \
+  ONE(Fragmentation) \
+  ONE(Html) \
+  ONE(Import) \
+  ONE(Info) \
+  ONE(Leaks) \
+  ONE(Live) \
+  ONE(Mcp) \
+  ONE(Model) \
+  ONE(Modules) \
+  ONE(Oom) \
+  ONE(Peak) \
+  ONE(Plan) \
+  ONE(Plot) \
+  ONE(Ranks) \
+  ONE(Recover) \
+  ONE(Replay) \
+  ONE(Report) \
+  ONE(Run) \
+  ONE(Serve) \
+  ONE(Simulate) \
+  ONE(Sizes) \
+  ONE(Sql) \
+  ONE(Stacks) \
+  ONE(Stages) \
+  ONE(Steps) \
+  ONE(Sweep) \
+  ONE(Symbolize) \
+  ONE(Table) \
+  ONE(Timeline) \
+  ONE(Tree)
+// clang-format on
 
-std::unique_ptr<Command> MakeRunCommand();
-std::unique_ptr<Command> MakeReportCommand();
-std::unique_ptr<Command> MakeOomCommand();
-std::unique_ptr<Command> MakeTimelineCommand();
-std::unique_ptr<Command> MakePeakCommand();
-std::unique_ptr<Command> MakeAtCommand();
-std::unique_ptr<Command> MakeStepsCommand();
-std::unique_ptr<Command> MakeStagesCommand();
-std::unique_ptr<Command> MakeModulesCommand();
-std::unique_ptr<Command> MakeModelCommand();
-std::unique_ptr<Command> MakeLeaksCommand();
-std::unique_ptr<Command> MakeFlameCommand();
-std::unique_ptr<Command> MakeHtmlCommand();
-std::unique_ptr<Command> MakeTreeCommand();
-std::unique_ptr<Command> MakeTableCommand();
-std::unique_ptr<Command> MakeDiffCommand();
-std::unique_ptr<Command> MakeRanksCommand();
-std::unique_ptr<Command> MakeExplainCommand();
-std::unique_ptr<Command> MakeForecastCommand();
-std::unique_ptr<Command> MakeSizesCommand();
-std::unique_ptr<Command> MakeStacksCommand();
-std::unique_ptr<Command> MakeFragmentationCommand();
-std::unique_ptr<Command> MakeSqlCommand();
-std::unique_ptr<Command> MakeInfoCommand();
-std::unique_ptr<Command> MakeDumpCommand();
-std::unique_ptr<Command> MakeRecoverCommand();
-std::unique_ptr<Command> MakeSymbolizeCommand();
-std::unique_ptr<Command> MakeLiveCommand();
-std::unique_ptr<Command> MakeServeCommand();
-std::unique_ptr<Command> MakeMcpCommand();
-std::unique_ptr<Command> MakeBundleCommand();
-std::unique_ptr<Command> MakeCtlCommand();
-std::unique_ptr<Command> MakeAttachCommand();
-std::unique_ptr<Command> MakeDetachCommand();
-std::unique_ptr<Command> MakeDoctorCommand();
+#define GPUMEM_COMMAND_MAKER(name) std::unique_ptr<Command> Make##name##Command();
+GPUMEM_COMMANDS(GPUMEM_COMMAND_MAKER)
+#undef GPUMEM_COMMAND_MAKER
+
+// One of each, in the order of help.
+CommandList AllCommands();
 
 }  // namespace gpumem
 

@@ -9,7 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
-#include "cli/command.h"
 #include "cli/flags.h"
 
 namespace gpumem {
@@ -32,24 +31,24 @@ Flags:
 Exit codes: 0 fine, 1 a check failed, 2 usage error, 3 cannot read, 4 damaged or lossy, answered in part.
 )";
 
-// What belongs together, in the order in which people come to need it. A command that is in none is listed last.
-struct CommandGroup {
-  absl::string_view title;
-  std::vector<absl::string_view> names;
-};
-
-const std::vector<CommandGroup>& CommandGroups() {
-  static const auto* const groups =
-      new std::vector<CommandGroup>{{"Record", {"run", "attach", "detach", "doctor"}},
-                                    {"Look",
-                                     {"report", "peak", "timeline", "leaks", "oom", "explain", "fragmentation", "html",
-                                      "plot", "flame", "tree", "table", "sizes", "stacks", "sql"}},
-                                    {"Training", {"at", "steps", "stages", "modules", "model"}},
-                                    {"Compare", {"diff", "ranks", "compare", "check"}},
-                                    {"Predict", {"forecast", "plan", "replay", "simulate", "sweep"}},
-                                    {"Live", {"live", "serve", "ctl", "mcp"}},
-                                    {"Files", {"import", "info", "dump", "recover", "symbolize", "bundle"}}};
-  return *groups;
+const char* TitleOf(CommandGroup group) {
+  switch (group) {
+    case CommandGroup::kRecord:
+      return "Record";
+    case CommandGroup::kLook:
+      return "Look";
+    case CommandGroup::kTraining:
+      return "Training";
+    case CommandGroup::kCompare:
+      return "Compare";
+    case CommandGroup::kPredict:
+      return "Predict";
+    case CommandGroup::kLive:
+      return "Live";
+    case CommandGroup::kFiles:
+      return "Files";
+  }
+  return "";
 }
 
 size_t EditDistance(absl::string_view a, absl::string_view b) {
@@ -69,22 +68,13 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 
 std::string Overview(const CommandList& commands) {
   std::string text(kAbout);
-  std::vector<absl::string_view> grouped;
-  const auto add = [&](absl::string_view title, const std::vector<absl::string_view>& names) {
-    absl::StrAppend(&text, "\n", title, "\n");
-    for (const absl::string_view name : names) {
-      const auto found =
-          std::find_if(commands.begin(), commands.end(), [&](const auto& each) { return each->name() == name; });
-      if (found != commands.end()) absl::StrAppend(&text, "  ", PadRight(name, 15), (*found)->summary(), "\n");
-    }
-    grouped.insert(grouped.end(), names.begin(), names.end());
-  };
-  for (const CommandGroup& group : CommandGroups()) add(group.title, group.names);
-  std::vector<absl::string_view> others;
+  std::string title;
   for (const auto& command : commands) {
-    if (std::find(grouped.begin(), grouped.end(), command->name()) == grouped.end()) others.push_back(command->name());
+    const std::string group = TitleOf(command->place().group);
+    if (group != title) absl::StrAppend(&text, "\n", group, "\n");
+    title = group;
+    absl::StrAppend(&text, "  ", PadRight(command->name(), 15), command->summary(), "\n");
   }
-  if (!others.empty()) add("Others", others);
   return absl::StrCat(text, kFlagsAndCodes);
 }
 

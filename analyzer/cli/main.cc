@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/all_commands.h"
 #include "base/console.h"
+#include "cli/commands.h"
 #include "cli/dispatch.h"
 
 namespace {

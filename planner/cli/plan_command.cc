@@ -21,11 +21,11 @@
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "cli/commands.h"
 #include "cli/compare/load_checked_run.h"
 #include "cli/flags.h"
 #include "ledger/load/attribute.h"
 #include "ledger/load/moment.h"
-#include "planner/cli/commands.h"
 #include "planner/cli/plan_flags.h"
 #include "planner/launch/program.h"
 #include "planner/predict/explanation_page.h"
@@ -133,6 +133,7 @@ int ExitCodeOf(Verdict verdict) {
 class PlanCommand final : public Command {
  public:
   absl::string_view name() const override { return "plan"; }
+  CommandPlace place() const override { return {CommandGroup::kPredict, 2}; }
   absl::string_view summary() const override {
     return "predict the peak on a GPU that you do not have, and the largest batch";
   }
@@ -353,7 +354,6 @@ unknown; 3: no answer. All commands read the trace that it leaves.
 };
 
 }  // namespace
-
-std::unique_ptr<Command> MakePlanCommand() { return std::make_unique<PlanCommand>(); }
-
 }  // namespace gpumem::plan
+
+std::unique_ptr<gpumem::Command> gpumem::MakePlanCommand() { return std::make_unique<plan::PlanCommand>(); }

@@ -12,13 +12,13 @@
 #include "base/format.h"
 #include "base/utf8.h"
 #include "cli/command.h"
+#include "cli/commands.h"
 #include "cli/look/view_file.h"
 #include "cli/trace_options.h"
 #include "ledger/load/find_traces.h"
 #include "planner/charts/plots/plot.h"
 #include "planner/charts/png.h"
 #include "planner/charts/vector_picture.h"
-#include "planner/cli/commands.h"
 #include "web/page_trace.h"
 
 namespace gpumem::plan {
@@ -38,6 +38,7 @@ std::string NameOf(const LoadedTrace& loaded) {
 class PlotCommand final : public Command {
  public:
   absl::string_view name() const override { return "plot"; }
+  CommandPlace place() const override { return {CommandGroup::kLook, 9}; }
   absl::string_view summary() const override { return "pictures as PNG, SVG or PDF: timeline, peak, leaks, addresses"; }
   absl::string_view arguments() const override { return "KIND [FLAGS] [FILE|DIR ...] [-o OUT.png|svg|pdf]"; }
   absl::string_view help() const override {
@@ -171,7 +172,6 @@ absl::StatusOr<int> PlotCommand::Run(const std::vector<std::string>& arguments, 
 }
 
 }  // namespace
-
-std::unique_ptr<Command> MakePlotCommand() { return std::make_unique<PlotCommand>(); }
-
 }  // namespace gpumem::plan
+
+std::unique_ptr<gpumem::Command> gpumem::MakePlotCommand() { return std::make_unique<plan::PlotCommand>(); }

@@ -8,11 +8,11 @@
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "cli/commands.h"
 #include "cli/trace_options.h"
 #include "planner/allocator/replay_json.h"
 #include "planner/allocator/replay_page.h"
 #include "planner/allocator/replayer.h"
-#include "planner/cli/commands.h"
 #include "planner/cli/plan_flags.h"
 
 namespace gpumem::plan {
@@ -21,6 +21,7 @@ namespace {
 class ReplayCommand final : public Command {
  public:
   absl::string_view name() const override { return "replay"; }
+  CommandPlace place() const override { return {CommandGroup::kPredict, 3}; }
   absl::string_view summary() const override { return "what other settings of PyTorch's allocator would have cost"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
@@ -119,7 +120,6 @@ damaged, and this is of what could be read.
 };
 
 }  // namespace
-
-std::unique_ptr<Command> MakeReplayCommand() { return std::make_unique<ReplayCommand>(); }
-
 }  // namespace gpumem::plan
+
+std::unique_ptr<gpumem::Command> gpumem::MakeReplayCommand() { return std::make_unique<plan::ReplayCommand>(); }

@@ -11,7 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "attach/preload.h"
-#include "planner/cli/commands.h"
+#include "cli/command.h"
+#include "cli/commands.h"
 #include "planner/cli/plan_flags.h"
 #include "planner/launch/program.h"
 #include "planner/launch/simulated_run.h"
@@ -22,6 +23,7 @@ namespace {
 class SimulateCommand final : public Command {
  public:
   absl::string_view name() const override { return "simulate"; }
+  CommandPlace place() const override { return {CommandGroup::kPredict, 4}; }
   absl::string_view summary() const override { return "run a program on a GPU that is not there"; }
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
@@ -102,7 +104,6 @@ gpumemshim becomes COMMAND: exit code and signals are its own. Codes of gpumemsh
 };
 
 }  // namespace
-
-std::unique_ptr<Command> MakeSimulateCommand() { return std::make_unique<SimulateCommand>(); }
-
 }  // namespace gpumem::plan
+
+std::unique_ptr<gpumem::Command> gpumem::MakeSimulateCommand() { return std::make_unique<plan::SimulateCommand>(); }

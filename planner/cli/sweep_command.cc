@@ -19,7 +19,7 @@
 #include "base/secrets.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
-#include "planner/cli/commands.h"
+#include "cli/commands.h"
 #include "planner/cli/plan_flags.h"
 #include "planner/launch/program.h"
 #include "planner/sweep/results.h"
@@ -53,6 +53,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 class SweepCommand final : public Command {
  public:
   absl::string_view name() const override { return "sweep"; }
+  CommandPlace place() const override { return {CommandGroup::kPredict, 5}; }
   absl::string_view summary() const override {
     return "predict the peaks of many configurations, with tables and pictures";
   }
@@ -318,7 +319,6 @@ answer.
 };
 
 }  // namespace
-
-std::unique_ptr<Command> MakeSweepCommand() { return std::make_unique<SweepCommand>(); }
-
 }  // namespace gpumem::plan
+
+std::unique_ptr<gpumem::Command> gpumem::MakeSweepCommand() { return std::make_unique<plan::SweepCommand>(); }

@@ -8,8 +8,8 @@
 #include "answers/compare/check.h"
 #include "answers/compare/diff.h"
 #include "cli/command.h"
+#include "cli/commands.h"
 #include "cli/compare/load_checked_run.h"
-#include "cli/run_commands.h"
 #include "cli/trace_options.h"
 #include "ledger/load/find_traces.h"
 
@@ -19,6 +19,7 @@ namespace {
 class CheckLimitsCommand final : public Command {
  public:
   absl::string_view name() const override { return "check"; }
+  CommandPlace place() const override { return {CommandGroup::kCompare, 4}; }
   absl::string_view summary() const override { return "fail a build that needs more memory than it may"; }
   absl::string_view arguments() const override { return "[FLAGS] TRACE|DIR|PLAN.json..."; }
   absl::string_view help() const override {

@@ -4,7 +4,7 @@
 #include "answers/compare/load_run.h"
 #include "answers/compare/run_table.h"
 #include "cli/command.h"
-#include "cli/run_commands.h"
+#include "cli/commands.h"
 #include "cli/trace_options.h"
 #include "ledger/load/find_traces.h"
 #include "render/draw.h"
@@ -15,6 +15,7 @@ namespace {
 class CompareCommand final : public Command {
  public:
   absl::string_view name() const override { return "compare"; }
+  CommandPlace place() const override { return {CommandGroup::kCompare, 3}; }
   absl::string_view summary() const override { return "a table of runs: peaks, categories, growth, best marked"; }
   absl::string_view arguments() const override { return "[FLAGS] TRACE|DIR..."; }
   absl::string_view help() const override {

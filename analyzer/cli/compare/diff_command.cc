@@ -17,6 +17,7 @@ namespace {
 class DiffCommand final : public Command {
  public:
   absl::string_view name() const override { return "diff"; }
+  CommandPlace place() const override { return {CommandGroup::kCompare, 1}; }
   absl::string_view summary() const override { return "why one run needs more memory than another, in one sentence"; }
   absl::string_view arguments() const override { return "[FLAGS] A B | TRACE --from MOMENT --to MOMENT"; }
   absl::string_view help() const override {

@@ -48,6 +48,7 @@ absl::StatusOr<RankSummary> ParseReaderAnswer(absl::string_view answer, const st
 class RanksCommand final : public Command {
  public:
   absl::string_view name() const override { return "ranks"; }
+  CommandPlace place() const override { return {CommandGroup::kCompare, 2}; }
   absl::string_view summary() const override { return "which rank of a job is not like the others, and why"; }
   absl::string_view arguments() const override { return "[FLAGS] [DIR|FILE|PATTERN]..."; }
   absl::string_view help() const override {

@@ -12,9 +12,9 @@
 #include "base/format.h"
 #include "base/output_file.h"
 #include "cli/command.h"
+#include "cli/commands.h"
 #include "cli/files/parquet_export.h"
 #include "cli/look/view_options.h"
-#include "cli/run_commands.h"
 #include "cli/trace_options.h"
 #include "export/exporter.h"
 #include "export/hta.h"
@@ -105,6 +105,7 @@ class Output {
 class ExportCommand final : public Command {
  public:
   absl::string_view name() const override { return "export"; }
+  CommandPlace place() const override { return {CommandGroup::kFiles, 6}; }
   absl::string_view summary() const override { return "a trace as a file of another tool"; }
   absl::string_view arguments() const override { return "[FLAGS] FORMAT [FILE|DIR]..."; }
   absl::string_view help() const override {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "cli/files/import_command.h"
-
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -13,6 +11,7 @@
 #include "base/output_file.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "cli/commands.h"
 #include "import/import.h"
 
 namespace gpumem {
@@ -30,6 +29,7 @@ std::string NameOfTrace(absl::string_view path) {
 class ImportCommand final : public Command {
  public:
   absl::string_view name() const override { return "import"; }
+  CommandPlace place() const override { return {CommandGroup::kFiles, 1}; }
   absl::string_view summary() const override {
     return "a trace from PyTorch's memory snapshot (.pickle), and others' records";
   }

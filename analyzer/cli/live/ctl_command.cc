@@ -39,6 +39,7 @@ void BeginAnswer(absl::string_view asked, JsonWriter* json) {
 class CtlCommand final : public Command {
  public:
   absl::string_view name() const override { return "ctl"; }
+  CommandPlace place() const override { return {CommandGroup::kLive, 3}; }
   absl::string_view summary() const override { return "list, start, stop and query running recordings"; }
   absl::string_view arguments() const override {
     return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|snapshot TEXT|dump|tensors|gradients|gc|backtrace|eval "

@@ -41,6 +41,7 @@ bool Runs(const LiveFrame& frame) {
 class LiveCommand final : public Command {
  public:
   absl::string_view name() const override { return "live"; }
+  CommandPlace place() const override { return {CommandGroup::kLive, 1}; }
   absl::string_view summary() const override { return "watch running programs: memory now, its curve, growth"; }
   absl::string_view arguments() const override { return "[FLAGS] [PID|FILE|DIR]"; }
   absl::string_view help() const override {

@@ -104,6 +104,7 @@ absl::StatusOr<std::string> FindPython(const std::string& named, const std::stri
 class McpCommand final : public Command {
  public:
   absl::string_view name() const override { return "mcp"; }
+  CommandPlace place() const override { return {CommandGroup::kLive, 4}; }
   absl::string_view summary() const override { return "answer an assistant's questions about traces (MCP)"; }
   absl::string_view arguments() const override { return "[FLAGS] [DIR]"; }
   absl::string_view help() const override {

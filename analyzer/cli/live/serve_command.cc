@@ -24,6 +24,7 @@ constexpr int kMostPort = 65'535;
 class ServeCommand final : public Command {
  public:
   absl::string_view name() const override { return "serve"; }
+  CommandPlace place() const override { return {CommandGroup::kLive, 2}; }
   absl::string_view summary() const override { return "the page of running programs, kept up to date; Prometheus"; }
   absl::string_view arguments() const override { return "[FLAGS] [PID|FILE|DIR]"; }
   absl::string_view help() const override {

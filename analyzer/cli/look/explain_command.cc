@@ -23,6 +23,7 @@ namespace {
 class ExplainCommand final : public Command {
  public:
   absl::string_view name() const override { return "explain"; }
+  CommandPlace place() const override { return {CommandGroup::kLook, 6}; }
   absl::string_view summary() const override {
     return "walk the checklists for out of memory, leaks, fragmentation and the peak";
   }

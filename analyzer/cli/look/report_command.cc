@@ -20,6 +20,7 @@ constexpr size_t kTop = 4;
 class ReportCommand final : public Command {
  public:
   absl::string_view name() const override { return "report"; }
+  CommandPlace place() const override { return {CommandGroup::kLook, 1}; }
   absl::string_view summary() const override {
     return "one screen: verdict, peak by category and line, timeline, nvidia-smi";
   }

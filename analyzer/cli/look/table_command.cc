@@ -16,6 +16,7 @@ namespace {
 class TableCommand final : public Command {
  public:
   absl::string_view name() const override { return "table"; }
+  CommandPlace place() const override { return {CommandGroup::kLook, 12}; }
   absl::string_view summary() const override {
     return "who allocated, by line, function, operator, module, stage, category ...";
   }

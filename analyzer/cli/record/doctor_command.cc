@@ -91,6 +91,7 @@ std::string FindingsJson(const std::vector<Finding>& findings, Health worst) {
 class DoctorCommand final : public Command {
  public:
   absl::string_view name() const override { return "doctor"; }
+  CommandPlace place() const override { return {CommandGroup::kRecord, 4}; }
   absl::string_view summary() const override {
     return "check whether this machine or program can be recorded, and why not";
   }

@@ -91,6 +91,7 @@ std::string KeptSince(const std::string& pattern, uint64_t since_ns) {
 class RunCommand final : public Command {
  public:
   absl::string_view name() const override { return "run"; }
+  CommandPlace place() const override { return {CommandGroup::kRecord, 1}; }
   absl::string_view summary() const override { return "record an unmodified program"; }
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
