@@ -34,7 +34,8 @@ void Console::Print(absl::string_view text) { WriteOut(ForTerminal(text)); }
 void Console::PrintFile(absl::string_view bytes) { out_style_.terminal ? Print(bytes) : WriteOut(bytes); }
 
 void Console::WriteOut(absl::string_view bytes) {
-  if (print_failed_) return;
+  if (captured_ != nullptr) captured_->append(bytes.data(), bytes.size());
+  if (print_failed_ || captured_ != nullptr) return;
   ProgressDone();
   if (WriteAll(STDOUT_FILENO, bytes)) return;
   print_failed_ = true;
@@ -43,6 +44,7 @@ void Console::WriteOut(absl::string_view bytes) {
 
 void Console::Complain(absl::string_view sentence) {
   ProgressDone();
+  if (captured_ != nullptr && !complaints_.emplace(sentence).second) return;
   const std::string safe = EscapeControls(sentence, !error_style_.utf8);
   WriteAll(STDERR_FILENO, absl::StrCat(Paint(error_style_, Tone::kAlarm, "gpumemshim:"), " ", safe, "\n"));
 }

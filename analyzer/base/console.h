@@ -8,6 +8,7 @@
 #define GPUMEM_ANALYZER_BASE_CONSOLE_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -28,6 +29,10 @@ class Console {
   void PrintFile(absl::string_view bytes);
   bool print_failed() const { return print_failed_; }
 
+  // Until it is called with nullptr, what is printed is appended to `text` instead; and of what is complained about
+  // meanwhile, now or at an earlier time, each sentence is written once.
+  void Capture(std::string* text) { captured_ = text; }
+
   // "gpumemshim: what, where. Next step." on standard error, control characters made visible.
   void Complain(absl::string_view sentence);
 
@@ -41,6 +46,8 @@ class Console {
   void WriteOut(absl::string_view bytes);
 
   TextStyle out_style_, error_style_;
+  std::string* captured_ = nullptr;
+  std::set<std::string> complaints_;  // while capturing
   bool print_failed_ = false;
   bool progress_shown_ = false;
   uint64_t started_ns_ = 0;

@@ -34,8 +34,8 @@ enum ExitCode : int {
   kExitDamaged = 4,  // answered from what could be read
 };
 
-// In help's order: that in which people come to need them.
-enum class CommandGroup : uint8_t { kRecord, kLook, kTraining, kCompare, kPredict, kLive, kFiles };
+// In help's order: that in which people come to need them. Those of kReport are sections of `gpumemshim report`, too.
+enum class CommandGroup : uint8_t { kRecord, kLook, kCompare, kPredict, kLive, kFiles, kReport };
 
 struct CommandPlace {
   CommandGroup group;
@@ -54,6 +54,8 @@ class Command {
   virtual absl::string_view arguments() const = 0;  // behind "gpumemshim NAME" in the usage line
   virtual absl::string_view help() const = 0;       // paragraphs and examples
 
+  // Whether commands of CommandGroup::kReport may be named first among its arguments, which is then their command line.
+  virtual bool has_sections() const { return false; }
   // Whether everything from the first argument that is not a flag on belongs to another program's command line.
   virtual bool takes_command_line() const { return false; }
   // Whether one may follow behind "--", which Run then finds among its arguments; flags may stand anywhere before it.

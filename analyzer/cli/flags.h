@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Flags: what a command declares its flags with. CLI11, which parses them, stands behind it: its header costs a
-// compiler three seconds a file, so that flags.cc and dispatch.cc alone include it.
+// compiler three seconds a file, so that flags.cc and parsed_command.cc alone include it.
 //
 //   flags->Add("--json", &json_, "for machines");                                     a switch
 //   flags->Add("--top,--limit", &top_, "longest list; 0 = all (20)").Value("K");      one with a value

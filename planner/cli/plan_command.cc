@@ -133,10 +133,8 @@ int ExitCodeOf(Verdict verdict) {
 class PlanCommand final : public Command {
  public:
   absl::string_view name() const override { return "plan"; }
-  CommandPlace place() const override { return {CommandGroup::kPredict, 2}; }
-  absl::string_view summary() const override {
-    return "predict the peak on a GPU that you do not have, and the largest batch";
-  }
+  CommandPlace place() const override { return {CommandGroup::kPredict, 1}; }
+  absl::string_view summary() const override { return "predict peak and largest batch on a GPU that you do not have"; }
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
     return R"(Runs COMMAND with the installed PyTorch on a simulated GPU: the program and the caching allocator run for

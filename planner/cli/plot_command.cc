@@ -38,8 +38,8 @@ std::string NameOf(const LoadedTrace& loaded) {
 class PlotCommand final : public Command {
  public:
   absl::string_view name() const override { return "plot"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 9}; }
-  absl::string_view summary() const override { return "pictures as PNG, SVG or PDF: timeline, peak, leaks, addresses"; }
+  CommandPlace place() const override { return {CommandGroup::kLook, 5}; }
+  absl::string_view summary() const override { return "pictures as PNG, SVG, PDF: timeline, peak, leaks, addresses"; }
   absl::string_view arguments() const override { return "KIND [FLAGS] [FILE|DIR ...] [-o OUT.png|svg|pdf]"; }
   absl::string_view help() const override {
     static const auto* const text = new std::string(absl::StrCat(

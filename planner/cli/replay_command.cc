@@ -21,7 +21,7 @@ namespace {
 class ReplayCommand final : public Command {
  public:
   absl::string_view name() const override { return "replay"; }
-  CommandPlace place() const override { return {CommandGroup::kPredict, 3}; }
+  CommandPlace place() const override { return {CommandGroup::kPredict, 2}; }
   absl::string_view summary() const override { return "what other settings of PyTorch's allocator would have cost"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {

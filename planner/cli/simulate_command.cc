@@ -23,7 +23,7 @@ namespace {
 class SimulateCommand final : public Command {
  public:
   absl::string_view name() const override { return "simulate"; }
-  CommandPlace place() const override { return {CommandGroup::kPredict, 4}; }
+  CommandPlace place() const override { return {CommandGroup::kPredict, 3}; }
   absl::string_view summary() const override { return "run a program on a GPU that is not there"; }
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {

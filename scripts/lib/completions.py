@@ -10,7 +10,7 @@ import dataclasses
 import re
 import subprocess
 
-COMMAND = re.compile(r"^  ([a-z]+) {2,}(\S.*)$")
+COMMAND = re.compile(r"^(?:[A-Z][a-z]+)? +([a-z]+) {2,}(\S.*)$", re.M)
 FLAG = re.compile(r"^  ((?:--?[\w-]+, )*--?[\w-]+)(?: ([A-Z][^ ]*))? +(\S.*)$")
 # What follows is another program's command line.
 TAKES_COMMAND = ("run", "plan", "doctor", "simulate", "sweep", "replay")
@@ -40,10 +40,8 @@ def flags_of(text):
 
 
 def read(gpumem):
-    """The commands in the order of --help. Raises CalledProcessError where gpumemshim does not run."""
-    overview = text_of(gpumem).partition("\nFlags:\n")[0]
-    rows = [COMMAND.match(line) for line in overview.partition("\n\nRecord\n")[2].splitlines()]
-    return [Command(row[1], row[2], flags_of(text_of(gpumem, row[1]))) for row in rows if row]
+    """The commands in the order of --help, and the sections of the report. Raises CalledProcessError where gpumemshim does not run."""
+    return [Command(name, about, flags_of(text_of(gpumem, name))) for name, about in COMMAND.findall(text_of(gpumem) + text_of(gpumem, "report"))]
 
 
 def bash(commands):

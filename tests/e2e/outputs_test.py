@@ -147,7 +147,7 @@ class Outputs(unittest.TestCase):
     def flags():
         """(command, flag) of every flag that names a place, as the help lists them."""
         text = subprocess.run([SETUP.gpumem, "--help"], capture_output=True, text=True, check=True).stdout
-        for command in re.findall(r"^  ([a-z]+) {2,}\S", text, re.M):
+        for command in re.findall(r"^(?:[A-Z][a-z]+)? +([a-z]+) {2,}\S", text, re.M):
             flags = subprocess.run([SETUP.gpumem, command, "--help"], capture_output=True, text=True, check=True).stdout.partition("\nFlags:\n")[2]
             for names, _ in PLAIN_FLAGS.findall(flags):
                 flag = next(name for name in names.split(", ") if name.startswith("--"))

@@ -9,6 +9,7 @@ import argparse
 import ctypes.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -91,8 +92,8 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(text_of(sys.executable, "-c", "import gpumemshim; print(gpumemshim.recording())", env=environment, cwd=self.folder), "False\n")
 
     def commands(self):
-        overview = text_of(self.gpumem, "--help").partition("\nRecord\n")[2].partition("\nFlags:\n")[0]
-        return [line.split()[0] for line in overview.splitlines() if line.startswith("  ")]
+        listed = text_of(self.gpumem, "--help") + text_of(self.gpumem, "report", "--help")
+        return re.findall(r"^(?:[A-Z][a-z]+)? +([a-z]+)  +\S", listed, re.M)
 
     def test_bash_completes_commands_and_flags(self):
         script = self.tree / "share/bash-completion/completions/gpumemshim"

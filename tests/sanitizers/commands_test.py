@@ -27,7 +27,7 @@ EXPORTS = """pytorch chrome perfetto hta csv jsonl rmm pprof speedscope collapse
 gpumemoryprofiler-timeline memorydebugger-snapshots memorydebugger-comparison memorydebugger-report memorydebugger-log tinytorch-status tinytorch-log parquet"""
 # Command -> what is asked of one trace, {t} its path, {out} a folder for what is written. A command that no trace is given to has its reason.
 OF_A_TRACE = {
-    "report": ["{t}", "--json {t}", "--full {t}"],
+    "report": ["{t}", "--json {t}", "--full {t}", "peak leaks oom {t}", "steps sizes info --json {t}"],
     "peak": ["{t}", "--json {t}"],
     "timeline": ["{t}", "--json {t}"],
     "leaks": ["{t}", "--json {t}"],
@@ -75,9 +75,9 @@ PAGES = ("/", "/data", "/live", "/metrics", "/events", "/nothing")
 
 
 def commands_of(gpumem):
-    """As the help lists them."""
-    text = subprocess.run([gpumem, "--help"], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"^  ([a-z]+)  +\S", text, re.M)
+    """As the help lists them, sections of the report last."""
+    texts = [subprocess.run([gpumem, *of, "--help"], capture_output=True, text=True, check=True).stdout for of in ([], ["report"])]
+    return re.findall(r"^(?:[A-Z][a-z]+)? +([a-z]+)  +\S", "".join(texts), re.M)
 
 
 class Runner:

@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 class BundleCommand final : public Command {
  public:
   absl::string_view name() const override { return "bundle"; }
-  CommandPlace place() const override { return {CommandGroup::kFiles, 7}; }
+  CommandPlace place() const override { return {CommandGroup::kFiles, 3}; }
   absl::string_view summary() const override { return "a masked archive of a trace's answers, for a bug report"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR] [-o OUT.zip]"; }
   absl::string_view help() const override {

@@ -174,7 +174,7 @@ void AppendEventJson(const EventRow& e, uint64_t since, const StackTable& table,
 class DumpCommand final : public Command {
  public:
   absl::string_view name() const override { return "dump"; }
-  CommandPlace place() const override { return {CommandGroup::kFiles, 3}; }
+  CommandPlace place() const override { return {CommandGroup::kFiles, 4}; }
   absl::string_view summary() const override { return "print every packet as text, or every event on a line"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {

@@ -105,7 +105,7 @@ class Output {
 class ExportCommand final : public Command {
  public:
   absl::string_view name() const override { return "export"; }
-  CommandPlace place() const override { return {CommandGroup::kFiles, 6}; }
+  CommandPlace place() const override { return {CommandGroup::kFiles, 2}; }
   absl::string_view summary() const override { return "a trace as a file of another tool"; }
   absl::string_view arguments() const override { return "[FLAGS] FORMAT [FILE|DIR]..."; }
   absl::string_view help() const override {

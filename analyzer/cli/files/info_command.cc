@@ -68,7 +68,7 @@ void AddCounts(const LoadedTrace& loaded, const InfoJsonExtras& extras, Page* pa
 class InfoCommand final : public Command {
  public:
   absl::string_view name() const override { return "info"; }
-  CommandPlace place() const override { return {CommandGroup::kFiles, 2}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 12}; }
   absl::string_view summary() const override {
     return "a trace file's program, versions, counts, dropped events and size";
   }

@@ -100,7 +100,7 @@ std::string NoRing(const std::string& trace, const Recovery& recovery) {
 class RecoverCommand final : public Command {
  public:
   absl::string_view name() const override { return "recover"; }
-  CommandPlace place() const override { return {CommandGroup::kFiles, 4}; }
+  CommandPlace place() const override { return {CommandGroup::kFiles, 5}; }
   absl::string_view summary() const override { return "a complete trace from what a killed program left behind"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|RING...]"; }
   absl::string_view help() const override {

@@ -131,7 +131,7 @@ void AddWritten(const Written& written, Page* page) {
 class SymbolizeCommand final : public Command {
  public:
   absl::string_view name() const override { return "symbolize"; }
-  CommandPlace place() const override { return {CommandGroup::kFiles, 5}; }
+  CommandPlace place() const override { return {CommandGroup::kFiles, 6}; }
   absl::string_view summary() const override {
     return "store the names of native frames in the trace, for other machines";
   }

@@ -16,7 +16,7 @@ namespace {
 class AtCommand final : public Command {
  public:
   absl::string_view name() const override { return "at"; }
-  CommandPlace place() const override { return {CommandGroup::kTraining, 1}; }
+  CommandPlace place() const override { return {CommandGroup::kLook, 2}; }
   absl::string_view summary() const override { return "what was alive at one moment, by category, module and stack"; }
   absl::string_view arguments() const override { return "[FLAGS] TIME|step N|MARK|peak|end [FILE|DIR]"; }
   absl::string_view help() const override {

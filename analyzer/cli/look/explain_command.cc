@@ -23,10 +23,8 @@ namespace {
 class ExplainCommand final : public Command {
  public:
   absl::string_view name() const override { return "explain"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 6}; }
-  absl::string_view summary() const override {
-    return "walk the checklists for out of memory, leaks, fragmentation and the peak";
-  }
+  CommandPlace place() const override { return {CommandGroup::kLook, 3}; }
+  absl::string_view summary() const override { return "checklists: out of memory, leaks, fragmentation, the peak"; }
   absl::string_view arguments() const override { return "[FLAGS] [oom|leak|fragmentation|peak] [FILE|DIR]"; }
   absl::string_view help() const override {
     return R"(Asks of this trace what people check by hand when GPU memory hurts (docs/explain.md): what was checked, what

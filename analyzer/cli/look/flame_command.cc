@@ -24,7 +24,7 @@ constexpr std::array kModes = {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTot
 class FlameCommand final : public Command {
  public:
   absl::string_view name() const override { return "flame"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 10}; }
+  CommandPlace place() const override { return {CommandGroup::kLook, 6}; }
   absl::string_view summary() const override { return "who allocated, by call stack, as one offline HTML page"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR] [-o OUT.html]"; }
   absl::string_view help() const override {

@@ -20,7 +20,7 @@ namespace {
 class ForecastCommand final : public Command {
  public:
   absl::string_view name() const override { return "forecast"; }
-  CommandPlace place() const override { return {CommandGroup::kPredict, 1}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 11}; }
   absl::string_view summary() const override { return "whether and when memory runs out, if it goes on as it did"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {

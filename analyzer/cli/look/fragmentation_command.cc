@@ -17,7 +17,7 @@ namespace {
 class FragmentationCommand final : public Command {
  public:
   absl::string_view name() const override { return "fragmentation"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 7}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 5}; }
   absl::string_view summary() const override {
     return "free space inside PyTorch's segments, and the blocks that pin them";
   }

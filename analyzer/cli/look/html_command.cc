@@ -32,7 +32,7 @@ constexpr size_t kTopOfDifference = 100;  // of the lists of a difference
 class HtmlCommand final : public Command {
  public:
   absl::string_view name() const override { return "html"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 8}; }
+  CommandPlace place() const override { return {CommandGroup::kLook, 4}; }
   absl::string_view summary() const override { return "one offline page: timeline, any moment, leaks, steps, modules"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR ...] [-o OUT.html]"; }
   absl::string_view help() const override {

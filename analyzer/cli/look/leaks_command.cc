@@ -32,7 +32,7 @@ bool AnyKeeperIsUnknown(const LeakFindings& leaks) {
 class LeaksCommand final : public Command {
  public:
   absl::string_view name() const override { return "leaks"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 4}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 3}; }
   absl::string_view summary() const override {
     return "which lines keep more memory from step to step, and what was never freed";
   }

@@ -11,7 +11,7 @@ namespace {
 class ModelCommand final : public AttributedList {
  public:
   absl::string_view name() const override { return "model"; }
-  CommandPlace place() const override { return {CommandGroup::kTraining, 5}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 9}; }
   absl::string_view summary() const override {
     return "the model's parameters with their gradients and optimizer state";
   }

@@ -11,7 +11,7 @@ namespace {
 class ModulesCommand final : public AttributedList {
  public:
   absl::string_view name() const override { return "modules"; }
-  CommandPlace place() const override { return {CommandGroup::kTraining, 4}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 8}; }
   absl::string_view summary() const override { return "what each module of the model allocated, by stage"; }
   absl::string_view help() const override {
     return R"(Lists the modules of the model (torch.nn.Module) with what their calls allocated in each stage: in total, at

@@ -19,7 +19,7 @@ namespace {
 class OomCommand final : public Command {
  public:
   absl::string_view name() const override { return "oom"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 5}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 4}; }
   absl::string_view summary() const override {
     return "why it ran out of memory: who asked, who filled it, what would have fit";
   }

@@ -13,7 +13,7 @@ namespace {
 class PeakCommand final : public Command {
  public:
   absl::string_view name() const override { return "peak"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 2}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 1}; }
   absl::string_view summary() const override { return "when memory was highest, and what was alive then, by stack"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {

@@ -21,21 +21,20 @@ class ReportCommand final : public Command {
  public:
   absl::string_view name() const override { return "report"; }
   CommandPlace place() const override { return {CommandGroup::kLook, 1}; }
-  absl::string_view summary() const override {
-    return "one screen: verdict, peak by category and line, timeline, nvidia-smi";
-  }
-  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
+  absl::string_view summary() const override { return "one screen: verdict, peak, lines, timeline; or its sections"; }
+  absl::string_view arguments() const override { return "[SECTION...] [FLAGS] [FILE|DIR]"; }
+  bool has_sections() const override { return true; }
   absl::string_view help() const override {
     return R"(Shows on one screen what a program used GPU memory for, and what to do: a verdict (out of memory, growing,
 full, fragmented), the peak by category and by line of code, the timeline, and the reconciliation with
 nvidia-smi. --full adds leaks, fragmentation, marks and notes. Without FILE: the newest *.gmtrace here. For
-a DIR with several traces: its processes, who started whom, which used most, how each ended.
+a DIR with several traces: its processes, who started whom, which used most, how each ended. With SECTIONs:
+these, in full, with the flags that all of them have. A file with a section's name is given as ./peak.
 
   gpumemshim report                              the newest trace here
-  gpumemshim report run.gmtrace --device 1       one GPU
-  gpumemshim report --full                       every section
   gpumemshim report runs/                        all processes of a job
   gpumemshim report --from 10 --to 12.5          what happened between these seconds
+  gpumemshim report peak leaks run.gmtrace       two sections; gpumemshim peak is one
   gpumemshim report --json | jq '.devices[].peak'
 )";
   }

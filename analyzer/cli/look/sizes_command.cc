@@ -12,7 +12,7 @@ namespace {
 class SizesCommand final : public Command {
  public:
   absl::string_view name() const override { return "sizes"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 13}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 10}; }
   absl::string_view summary() const override { return "how large allocations are, and which lines make most of them"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {

@@ -45,7 +45,7 @@ std::string ReadAll(std::istream& input) {
 class SqlCommand final : public Command {
  public:
   absl::string_view name() const override { return "sql"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 15}; }
+  CommandPlace place() const override { return {CommandGroup::kLook, 10}; }
   absl::string_view summary() const override { return "ask traces in SQL: events, blocks, stacks, steps, ..."; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR ...] ['SELECT ...']"; }
   absl::string_view help() const override {

@@ -13,7 +13,7 @@ namespace {
 class StacksCommand final : public Command {
  public:
   absl::string_view name() const override { return "stacks"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 14}; }
+  CommandPlace place() const override { return {CommandGroup::kLook, 9}; }
   absl::string_view summary() const override { return "who allocated, as collapsed stacks for other tools"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {

@@ -13,7 +13,7 @@ namespace {
 class StagesCommand final : public AttributedList {
  public:
   absl::string_view name() const override { return "stages"; }
-  CommandPlace place() const override { return {CommandGroup::kTraining, 3}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 7}; }
   absl::string_view summary() const override {
     return "memory of model load, set-up, training, evaluation, and stages you named";
   }

@@ -13,7 +13,7 @@ namespace {
 class StepsCommand final : public AttributedList {
  public:
   absl::string_view name() const override { return "steps"; }
-  CommandPlace place() const override { return {CommandGroup::kTraining, 2}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 6}; }
   absl::string_view summary() const override {
     return "memory of each training step: start, peak, end, growth, categories";
   }

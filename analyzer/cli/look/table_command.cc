@@ -16,10 +16,8 @@ namespace {
 class TableCommand final : public Command {
  public:
   absl::string_view name() const override { return "table"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 12}; }
-  absl::string_view summary() const override {
-    return "who allocated, by line, function, operator, module, stage, category ...";
-  }
+  CommandPlace place() const override { return {CommandGroup::kLook, 8}; }
+  absl::string_view summary() const override { return "who allocated, by line, function, operator, module, stage ..."; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {
     return R"(Lists where memory was allocated: what was alive at the peak, or with --leaks, --total or --temporary what

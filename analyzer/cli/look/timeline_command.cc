@@ -13,7 +13,7 @@ namespace {
 class TimelineCommand final : public Command {
  public:
   absl::string_view name() const override { return "timeline"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 3}; }
+  CommandPlace place() const override { return {CommandGroup::kReport, 2}; }
   absl::string_view summary() const override { return "allocated, reserved, other and total memory over time"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {

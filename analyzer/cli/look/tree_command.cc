@@ -12,7 +12,7 @@ namespace {
 class TreeCommand final : public Command {
  public:
   absl::string_view name() const override { return "tree"; }
-  CommandPlace place() const override { return {CommandGroup::kLook, 11}; }
+  CommandPlace place() const override { return {CommandGroup::kLook, 7}; }
   absl::string_view summary() const override { return "who allocated, as a call tree"; }
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
   absl::string_view help() const override {

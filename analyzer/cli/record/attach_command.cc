@@ -160,7 +160,7 @@ class AttachCommand final : public Command {
  public:
   absl::string_view name() const override { return "attach"; }
   CommandPlace place() const override { return {CommandGroup::kRecord, 2}; }
-  absl::string_view summary() const override { return "record a program that is already running"; }
+  absl::string_view summary() const override { return "start or stop recording in a program that already runs"; }
   absl::string_view arguments() const override { return "[FLAGS] PID | --name TEXT"; }
   absl::string_view help() const override {
     return R"(Starts recording in a running program, as if it had been started with gpumemshim run at this moment. What PyTorch
@@ -296,7 +296,7 @@ GPUMEMSHIM_START=off gpumemshim run, and later gpumemshim ctl PID start. docs/at
 class DetachCommand final : public Command {
  public:
   absl::string_view name() const override { return "detach"; }
-  CommandPlace place() const override { return {CommandGroup::kRecord, 3}; }
+  CommandPlace place() const override { return {CommandGroup::kRecord, 4}; }
   absl::string_view summary() const override { return "stop recording a running program"; }
   absl::string_view arguments() const override { return "[FLAGS] PID"; }
   absl::string_view help() const override {

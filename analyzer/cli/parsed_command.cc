@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "cli/parsed_command.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace gpumem {
+namespace {
+
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t corner = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = corner + (a[i - 1] == b[j - 1] ? 0 : 1);
+      corner = row[j];
+      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+struct Split {
+  std::vector<std::string> flags, command_line;
+  bool marked = false;  // by "--"
+};
+
+Split SplitAtMark(const std::vector<std::string>& arguments) {
+  const auto mark = std::find(arguments.begin(), arguments.end(), "--");
+  Split split{{arguments.begin(), mark}, {}, mark != arguments.end()};
+  if (split.marked) split.command_line.assign(mark + 1, arguments.end());
+  return split;
+}
+
+bool LooksLikeFlag(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
+
+}  // namespace
+
+ParsedCommand::ParsedCommand(Command* command, const std::vector<std::string>& arguments)
+    : command_(command), app_(std::make_unique<CLI::App>()), flags_(app_.get()) {
+  app_->set_help_flag("");
+  command->AddFlags(&flags_);
+  app_->add_flag("-h,--help", wants_help_, "this text");
+  command->takes_command_line() ? app_->prefix_command() : app_->allow_extras();
+  Parse(arguments);
+}
+
+ParsedCommand::~ParsedCommand() = default;
+
+void ParsedCommand::Parse(const std::vector<std::string>& arguments) {
+  const Split split = SplitAtMark(arguments);
+  try {
+    std::vector<std::string> reversed(split.flags.rbegin(), split.flags.rend());  // CLI11 takes them from the back
+    app_->parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    problem_ = UnknownFlag(error.what(), split.flags);
+    return;
+  }
+  if (wants_help_) return;
+  const bool takes_command_line = command_->takes_command_line();
+  std::vector<std::string>& rest = arguments_ = app_->remaining();
+  for (const std::string& argument : rest) {
+    if (LooksLikeFlag(argument)) problem_ = UnknownFlag("unknown flag " + argument, rest);
+    if (!problem_.empty() || takes_command_line) break;  // after the first they are another program's
+  }
+  if (!problem_.empty()) return;
+  if (split.marked && !rest.empty() && takes_command_line) {
+    problem_ = absl::StrCat("unexpected argument ", rest.front(), " before --");
+    return;
+  }
+  // Words after "--" that are no other program's are arguments, whatever they begin with.
+  if (!command_->takes_marked_command_line())
+    rest.insert(rest.end(), split.command_line.begin(), split.command_line.end());
+  const size_t most = command_->most_arguments();
+  if (!takes_command_line && rest.size() > most) {
+    const char* hint = most == 1 ? " (one trace at a time)" : "";
+    problem_ = absl::StrCat("unexpected argument ", rest[most], hint);
+    return;
+  }
+  if (split.marked && command_->takes_marked_command_line()) {
+    rest.emplace_back("--");
+    rest.insert(rest.end(), split.command_line.begin(), split.command_line.end());
+  }
+}
+
+// CLI11 ends its sentences in its own way; ours go on.
+std::string ParsedCommand::UnknownFlag(std::string text, const std::vector<std::string>& arguments) const {
+  while (!text.empty() && (text.back() == '.' || text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app_->get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  for (const std::string& argument : arguments) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    if (!absl::StartsWith(flag, "--") || std::find(flags.begin(), flags.end(), flag) != flags.end()) continue;
+    const std::string near = Nearest(flag, flags);
+    return absl::StrCat("unknown flag ", flag, near.empty() ? "" : absl::StrCat(" (did you mean ", near, "?)"));
+  }
+  return text;
+}
+
+bool ParsedCommand::Has(absl::string_view flag) const {
+  const CLI::Option* const option = app_->get_option_no_throw(std::string(flag));
+  return option != nullptr && option->count() > 0;
+}
+
+std::vector<FlagLine> ParsedCommand::flags() const {
+  std::vector<FlagLine> lines;
+  for (const CLI::Option* option : app_->get_options()) {
+    std::string names = option->get_name(false, true);
+    for (size_t at = names.find(','); at != std::string::npos; at = names.find(',', at + 2))
+      names.insert(at + 1, 1, ' ');
+    const std::string value = option->get_items_expected_max() > 0 ? option->get_type_name() : "";
+    lines.push_back({names, value, option->get_description()});
+  }
+  return lines;
+}
+
+int ParsedCommand::Run(Console* console) {
+  const absl::StatusOr<int> code = command_->Run(arguments_, console);
+  if (code.ok()) return *code;
+  console->ProgressDone();
+  if (!absl::IsCancelled(code.status())) console->Complain(code.status().message());
+  return absl::IsInvalidArgument(code.status()) ? kExitUsage : kExitCannotRead;
+}
+
+std::string Nearest(absl::string_view word, const std::vector<std::string>& candidates) {
+  std::string nearest;
+  size_t least = (word.size() <= 4 ? 1 : std::max<size_t>(2, word.size() / 3)) + 1;
+  for (const std::string& candidate : candidates) {
+    const bool begins = word.size() >= 3 && absl::StartsWith(candidate, word);
+    const size_t distance = begins ? 0 : EditDistance(word, candidate);
+    if (distance < least && distance < candidate.size()) {
+      least = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace gpumem
