@@ -21,7 +21,6 @@ namespace gpumem {
   ONE(Attach) \
   ONE(Bundle) \
   ONE(Check) \
-  ONE(Compare) \
   ONE(Ctl) \
   ONE(Detach) \
   ONE(Diff) \

@@ -148,9 +148,23 @@ int RunSections(const std::vector<Command*>& sections, const std::vector<std::st
   return kExitFine;
 }
 
+struct RenamedCommand {
+  absl::string_view name, now;
+};
+
+// For those who type from habit.
+constexpr RenamedCommand kRenamed[] = {
+    {"compare", "diff A B C..., or diff --table"},
+};
+
 int UnknownCommand(const std::string& word, const CommandList& commands, Console* console) {
   if (absl::StartsWith(word, "-")) {
     console->Complain(absl::StrCat("unknown flag ", word, " before the command. See gpumemshim --help."));
+    return kExitUsage;
+  }
+  for (const RenamedCommand& renamed : kRenamed) {
+    if (word != renamed.name) continue;
+    console->Complain(absl::StrCat("gpumemshim ", word, " is now gpumemshim ", renamed.now, "."));
     return kExitUsage;
   }
   std::vector<std::string> names;

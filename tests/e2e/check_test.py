@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""`gpumemshim check` decides by exit code, in every format, on a trace of a program that leaks 32 MiB a step; `gpumemshim compare` shows the same numbers.
+"""`gpumemshim check` decides by exit code, in every format, on a trace of a program that leaks 32 MiB a step; `gpumemshim diff --table` shows the same numbers.
 
     python tests/e2e/check_test.py --build build/release
 """
@@ -69,13 +69,13 @@ class CheckTest(unittest.TestCase):
 
     def test_compare_marks_the_best_and_says_documented_keys(self):
         documented = (truth.ROOT / "docs" / "json.md").read_text()
-        compared = json.loads(self.gpumem("compare", self.trace, self.trace, "--json", code=0))
+        compared = json.loads(self.gpumem("diff", "--table", self.trace, self.trace, "--json", code=0))
         self.assertEqual([run["peak_allocated_bytes"] for run in compared["runs"]], [self.peak] * 2)
         self.assertTrue(all(abs(run["growth_per_step"] - (32 << 20)) < (1 << 20) for run in compared["runs"]), compared)
         checked = json.loads(self.gpumem("check", self.trace, "--max-peak", "1TiB", "--json", code=0))
         keys = {*compared, *compared["runs"][0], *checked, *checked["checks"][0]}
         self.assertEqual([key for key in keys if f"`{key}`" not in documented], [])
-        self.assertIn("not judged" if compared["runs"][0]["growth_per_step"] is None else "32", self.gpumem("compare", self.trace, code=0))
+        self.assertIn("not judged" if compared["runs"][0]["growth_per_step"] is None else "32", self.gpumem("diff", "--table", self.trace, code=0))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Runs side by side: the answer of `gpumemshim compare`. Pure functions.
+// Runs side by side: the answer of `gpumemshim diff --table`. Pure functions.
 //
 //   SortRuns("allocated", &runs);
 //   console->Print(ToText(CompareAnswer(runs), console->out_style()));

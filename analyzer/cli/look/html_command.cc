@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<std::string>> HtmlCommand::Places(const std::vector<s
   if (places.empty()) places.emplace_back();
   if (places.size() > kMostTraces) {
     return absl::InvalidArgumentError(absl::StrCat("a page shows at most ", kMostTraces, " traces, not ", places.size(),
-                                                   ". Name some of them; gpumemshim compare takes any number"));
+                                                   ". Name some of them; gpumemshim diff takes any number"));
   }
   return places;
 }

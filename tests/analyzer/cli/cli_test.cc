@@ -120,6 +120,25 @@ TEST_F(CliTest, AFileWithASectionsNameIsGivenWithItsFolder) {
   EXPECT_THAT(after.err, HasSubstr("sections come before flags"));
 }
 
+TEST_F(CliTest, DiffOfSeveralRunsIsATable) {
+  Put("a.gmtrace", SmallTrace(true));
+  const auto runs = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"diff", "--json"});
+    const Outcome outcome = Run(arguments);
+    return outcome.exit_code != 0 ? 0 : json::parse(outcome.out).value("runs", json()).size();
+  };
+  EXPECT_EQ(runs({"a.gmtrace", "a.gmtrace"}), 0) << "the difference of two";
+  EXPECT_EQ(runs({"--table", "a.gmtrace", "a.gmtrace"}), 2);
+  EXPECT_EQ(runs({"a.gmtrace", "a.gmtrace", "a.gmtrace"}), 3);
+  Put("b.gmtrace", SmallTrace(true));
+  EXPECT_EQ(runs({"."}), 2) << "a folder of several";
+  EXPECT_EQ(runs({"--table"}), 2);
+  EXPECT_THAT(Run({"diff", "a.gmtrace", "b.gmtrace", "--sort", "total"}).out, HasSubstr("all CUDA"));
+  EXPECT_EQ(Run({"diff", "a.gmtrace", "--from", "peak", "--to", "end"}).exit_code, 0);
+  EXPECT_EQ(Run({"diff", "--table", "a.gmtrace", "--from", "peak"}).exit_code, 2);
+  EXPECT_EQ(Run({"diff", "a.gmtrace"}).exit_code, 2);
+}
+
 TEST_F(CliTest, WrongUseIsCode2WithAHint) {
   EXPECT_EQ(Run({}).exit_code, 2);
   const auto expect = [&](const std::vector<std::string>& arguments, const std::string& hint) {
@@ -128,6 +147,7 @@ TEST_F(CliTest, WrongUseIsCode2WithAHint) {
     EXPECT_THAT(outcome.err, HasSubstr(hint));
     EXPECT_THAT(outcome.err, HasSubstr("gpumemshim: "));
   };
+  expect({"compare", "a.gmtrace"}, "gpumemshim compare is now gpumemshim diff A B C");
   expect({"reprot"}, "Did you mean gpumemshim report?");
   expect({"frag"}, "Did you mean gpumemshim fragmentation?");
   expect({"run.gmtrace"}, "gpumemshim report run.gmtrace");
