@@ -22,7 +22,6 @@ namespace gpumem {
   ONE(Bundle) \
   ONE(Check) \
   ONE(Ctl) \
-  ONE(Detach) \
   ONE(Diff) \
   ONE(Doctor) \
   ONE(Dump) \

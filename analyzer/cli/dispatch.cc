@@ -155,6 +155,7 @@ struct RenamedCommand {
 // For those who type from habit.
 constexpr RenamedCommand kRenamed[] = {
     {"compare", "diff A B C..., or diff --table"},
+    {"detach", "attach --stop PID"},
 };
 
 int UnknownCommand(const std::string& word, const CommandList& commands, Console* console) {

@@ -161,7 +161,7 @@ class Containers(RightsTest):
         trace = self.folder / "run.gmtrace"
         self.assertIn("recording", self.ask(self.setup.gpumem, "attach", child, "-o", trace)[1])
         time.sleep(0.2)
-        self.assertIn("paused", self.ask(self.setup.gpumem, "detach", child)[1])
+        self.assertIn("paused", self.ask(self.setup.gpumem, "attach", "--stop", child)[1])
         self.assertIn("was there already", self.ask(self.setup.gpumem, "attach", child)[1])
         self.end(process)
         self.assertEqual(self.report()["devices"][0]["peak"]["total_bytes"], 5 << 20)

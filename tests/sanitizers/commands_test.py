@@ -63,7 +63,7 @@ OF_A_TRACE = {
 }
 SERVED = "serve"  # has a part of its own: it is asked over HTTP
 WITHOUT_A_TRACE = {
-    "run": "starts a program", "attach": "enters a program", "detach": "enters a program", "ctl": "asks a program", "mcp": "starts Python",
+    "run": "starts a program", "attach": "enters a program", "ctl": "asks a program", "mcp": "starts Python",
     "plan": "runs a program", "replay": "runs PyTorch", "simulate": "runs a program", "sweep": "runs programs",
 }  # fmt: skip
 NO_SUCH_MOMENT = r"at (1ms|end) "  # of a trace without events: exit code 2, as for a mark that it does not have

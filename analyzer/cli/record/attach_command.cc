@@ -116,10 +116,10 @@ std::string TextOf(const Attached& attached, const std::string& output) {
   return text;
 }
 
-void BeginJson(absl::string_view command, JsonWriter* json) {
+void BeginJson(JsonWriter* json) {
   json->BeginObject();
   json->Field("schema_version", kJsonSchemaVersion);
-  json->Field("command", command);
+  json->Field("command", "attach");
   json->Key("processes");
   json->BeginArray();
 }
@@ -161,12 +161,15 @@ class AttachCommand final : public Command {
   absl::string_view name() const override { return "attach"; }
   CommandPlace place() const override { return {CommandGroup::kRecord, 2}; }
   absl::string_view summary() const override { return "start or stop recording in a program that already runs"; }
-  absl::string_view arguments() const override { return "[FLAGS] PID | --name TEXT"; }
+  absl::string_view arguments() const override { return "[--stop] [FLAGS] PID | --name TEXT"; }
   absl::string_view help() const override {
     return R"(Starts recording in a running program, as if it had been started with gpumemshim run at this moment. What PyTorch
-holds then is known from its own snapshot. One thread is stopped for about a millisecond.
+holds then is known from its own snapshot. One thread is stopped for about a millisecond. --stop ends the
+recording of a program, however it began: the recorder stays loaded and asleep, the trace is complete up to
+now, and gpumemshim attach begins again.
 
-  gpumemshim attach 4242                        until gpumemshim detach 4242, or its end
+  gpumemshim attach 4242                        until gpumemshim attach --stop 4242, or its end
+  gpumemshim attach --stop 4242
   gpumemshim attach 4242 -o now.gmtrace --duration 30s
   gpumemshim attach --name train.py --detach-on-exit
   gpumemshim attach 4242 --until-oom            stay until a request for memory fails for good
@@ -179,10 +182,12 @@ GPUMEMSHIM_START=off gpumemshim run, and later gpumemshim ctl PID start. docs/at
   size_t most_arguments() const override { return 1; }
 
   void AddFlags(Flags* flags) override {
-    flags->Add("-o,--output", &output_, "where the trace goes (as gpumemshim run)").Value("FILE");
-    flags->Add("--duration", &duration_, "detach after this time, for example 30s or 5m").Value("TIME");
-    flags->Add("--until-oom", &until_oom_, "stay until a request for memory fails for good, then detach");
-    flags->Add("--detach-on-exit", &detach_on_exit_, "stay until Ctrl-C, then detach");
+    const Flag stop = flags->Add("--stop", &stop_, "stop recording");
+    flags->Add("-o,--output", &output_, "where the trace goes (as gpumemshim run)").Value("FILE").Excludes(stop);
+    flags->Add("--duration", &duration_, "detach after this time, for example 30s or 5m").Value("TIME").Excludes(stop);
+    flags->Add("--until-oom", &until_oom_, "stay until a request for memory fails for good, then detach")
+        .Excludes(stop);
+    flags->Add("--detach-on-exit", &detach_on_exit_, "stay until Ctrl-C, then detach").Excludes(stop);
     flags->Add("--name", &name_, "the process whose command line has this text").Value("TEXT");
     flags->Add("--all-ranks", &all_ranks_, "PID is a launcher: attach to the processes below it that use CUDA");
     flags->Add("--json", &json_, "print JSON");
@@ -192,8 +197,9 @@ GPUMEMSHIM_START=off gpumemshim run, and later gpumemshim ctl PID start. docs/at
     absl::Duration duration = absl::InfiniteDuration();
     if (!duration_.empty() && (!absl::ParseDuration(duration_, &duration) || duration <= absl::ZeroDuration()))
       return absl::InvalidArgumentError(absl::StrCat("invalid time \"", duration_, "\": give 30s, 5m or 1h"));
-    const EndSignals end;  // before anything is begun
     GPUMEM_ASSIGN_OR_RETURN(const std::vector<int> pids, Targets(arguments));
+    if (stop_) return Stop(pids, console);
+    const EndSignals end;  // before anything is begun
     std::vector<int> attached;
     const int code = AttachToAll(pids, console, &attached);
     if (attached.empty() || (duration_.empty() && !detach_on_exit_ && !until_oom_)) return code;
@@ -258,10 +264,35 @@ GPUMEMSHIM_START=off gpumemshim run, and later gpumemshim ctl PID start. docs/at
     return ranks;
   }
 
+  int Stop(const std::vector<int>& pids, Console* console) const {
+    std::string out;
+    JsonWriter json(&out);
+    BeginJson(&json);
+    int code = kExitFine;
+    for (const int pid : pids) {
+      const absl::StatusOr<ControlAnswer> answer = DetachFrom(pid);
+      if (!answer.ok()) {
+        console->Complain(absl::StrCat(answer.status().message(), "."));
+        code = absl::IsFailedPrecondition(answer.status()) ? kExitCheckFailed : kExitCannotRead;
+        continue;
+      }
+      json.BeginObject();
+      WriteJsonStatus(*answer, &json);
+      json.EndObject();
+      if (json_) continue;
+      console->Print(
+          absl::StrCat(StatusText(*answer), "Next: gpumemshim report ", ShellQuoted(answer->Text("file")), "\n"));
+    }
+    json.EndArray();
+    json.EndObject();
+    if (json_) console->Print(absl::StrCat(out, "\n"));
+    return code;
+  }
+
   int AttachToAll(const std::vector<int>& pids, Console* console, std::vector<int>* attached) const {
     std::string out;
     JsonWriter json(&out);
-    if (json_) BeginJson("attach", &json);
+    if (json_) BeginJson(&json);
     int code = kExitFine;
     for (const int pid : pids) {
       const absl::StatusOr<Attached> done = AttachTo(pid, output_);
@@ -290,57 +321,11 @@ GPUMEMSHIM_START=off gpumemshim run, and later gpumemshim ctl PID start. docs/at
   }
 
   std::string output_, duration_, name_;
-  bool detach_on_exit_ = false, until_oom_ = false, all_ranks_ = false, json_ = false;
-};
-
-class DetachCommand final : public Command {
- public:
-  absl::string_view name() const override { return "detach"; }
-  CommandPlace place() const override { return {CommandGroup::kRecord, 4}; }
-  absl::string_view summary() const override { return "stop recording a running program"; }
-  absl::string_view arguments() const override { return "[FLAGS] PID"; }
-  absl::string_view help() const override {
-    return R"(Stops what gpumemshim attach, or gpumemshim run, records in a running program. The recorder stays loaded and asleep, the
-trace is complete up to now, and gpumemshim attach begins again.
-
-  gpumemshim detach 4242
-)";
-  }
-  size_t most_arguments() const override { return 1; }
-  void AddFlags(Flags* flags) override { flags->Add("--json", &json_, "print JSON"); }
-
-  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    if (arguments.empty()) return absl::InvalidArgumentError("one process is needed: gpumemshim detach PID.");
-    GPUMEM_ASSIGN_OR_RETURN(const int pid, PidOf(arguments[0]));
-    const absl::StatusOr<ControlAnswer> answer = DetachFrom(pid);
-    if (!answer.ok()) {
-      console->Complain(absl::StrCat(answer.status().message(), "."));
-      return absl::IsFailedPrecondition(answer.status()) ? kExitCheckFailed : kExitCannotRead;
-    }
-    if (!json_) {
-      console->Print(
-          absl::StrCat(StatusText(*answer), "Next: gpumemshim report ", ShellQuoted(answer->Text("file")), "\n"));
-      return kExitFine;
-    }
-    std::string out;
-    JsonWriter json(&out);
-    BeginJson("detach", &json);
-    json.BeginObject();
-    WriteJsonStatus(*answer, &json);
-    json.EndObject();
-    json.EndArray();
-    json.EndObject();
-    console->Print(absl::StrCat(out, "\n"));
-    return kExitFine;
-  }
-
- private:
-  bool json_ = false;
+  bool stop_ = false, detach_on_exit_ = false, until_oom_ = false, all_ranks_ = false, json_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<Command> MakeAttachCommand() { return std::make_unique<AttachCommand>(); }
-std::unique_ptr<Command> MakeDetachCommand() { return std::make_unique<DetachCommand>(); }
 
 }  // namespace gpumem

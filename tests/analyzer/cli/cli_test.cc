@@ -148,6 +148,9 @@ TEST_F(CliTest, WrongUseIsCode2WithAHint) {
     EXPECT_THAT(outcome.err, HasSubstr("gpumemshim: "));
   };
   expect({"compare", "a.gmtrace"}, "gpumemshim compare is now gpumemshim diff A B C");
+  expect({"detach", "1"}, "gpumemshim detach is now gpumemshim attach --stop PID");
+  expect({"attach", "--stop"}, "gpumemshim attach PID, or --name TEXT");
+  expect({"attach", "--stop", "--duration", "1s", "1"}, "--stop");
   expect({"reprot"}, "Did you mean gpumemshim report?");
   expect({"frag"}, "Did you mean gpumemshim fragmentation?");
   expect({"run.gmtrace"}, "gpumemshim report run.gmtrace");

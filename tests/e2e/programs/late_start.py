@@ -69,7 +69,7 @@ def end():
 
 PID = str(os.getpid())
 START = ("ctl", PID, "start") if WAY == "ctl" else ("attach", PID, *MORE)
-STOP = ("ctl", PID, "stop") if WAY == "ctl" else ("detach", PID)
+STOP = ("ctl", PID, "stop") if WAY == "ctl" else ("attach", "--stop", PID)
 thread = threading.Thread(target=churn)
 thread.start()
 for _ in range(5):
