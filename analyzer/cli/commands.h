@@ -51,7 +51,6 @@ namespace gpumem {
   ONE(Simulate) \
   ONE(Sizes) \
   ONE(Sql) \
-  ONE(Stacks) \
   ONE(Stages) \
   ONE(Steps) \
   ONE(Sweep) \

@@ -94,10 +94,17 @@ std::string HelpOf(const Command& command, const std::vector<FlagLine>& flags, c
       if (IsSection(*each)) absl::StrAppend(&text, "  ", PadRight(each->name(), 15), each->summary(), "\n");
     }
   }
-  absl::StrAppend(&text, "\nFlags:\n");
+  std::vector<std::string> groups = {Flags::kPlainGroup};
   for (const FlagLine& flag : flags) {
-    const std::string names = flag.value.empty() ? flag.names : absl::StrCat(flag.names, " ", flag.value);
-    absl::StrAppend(&text, "  ", PadRight(names, 24), " ", flag.meaning, "\n");
+    if (std::find(groups.begin(), groups.end(), flag.group) == groups.end()) groups.push_back(flag.group);
+  }
+  for (const std::string& group : groups) {
+    absl::StrAppend(&text, "\n", group, ":\n");
+    for (const FlagLine& flag : flags) {
+      if (flag.group != group) continue;
+      const std::string names = flag.value.empty() ? flag.names : absl::StrCat(flag.names, " ", flag.value);
+      absl::StrAppend(&text, "  ", PadRight(names, 24), " ", flag.meaning, "\n");
+    }
   }
   return text;
 }
@@ -156,6 +163,7 @@ struct RenamedCommand {
 constexpr RenamedCommand kRenamed[] = {
     {"compare", "diff A B C..., or diff --table"},
     {"detach", "attach --stop PID"},
+    {"stacks", "export collapsed (with --json: table --by stack --json)"},
 };
 
 int UnknownCommand(const std::string& word, const CommandList& commands, Console* console) {

@@ -50,44 +50,57 @@ Flag Flag::Excludes(Flag other) const {
 
 bool Flag::given() const { return option_ != nullptr && option_->count() > 0; }
 
+std::string FlagGroup::first_given() const {
+  if (app_ == nullptr) return "";
+  for (const CLI::Option* const option : app_->get_options()) {
+    if (option->get_group() == title_ && option->count() > 0) return option->get_name();
+  }
+  return "";
+}
+
+FlagGroup Flags::Begin(const char* title) {
+  group_ = title;
+  return {app_, group_};
+}
+
 Flag Flags::Add(const char* names, bool* value, const std::string& help) {
-  return Flag(app_->add_flag(names, *value, help));
+  return Flag(app_->add_flag(names, *value, help)->group(group_));
 }
 
 Flag Flags::Add(const char* names, std::string* value, const std::string& help) {
-  return Flag(app_->add_option(names, *value, help));
+  return Flag(app_->add_option(names, *value, help)->group(group_));
 }
 
 Flag Flags::Add(const char* names, double* value, const std::string& help) {
-  return Flag(app_->add_option(names, *value, help));
+  return Flag(app_->add_option(names, *value, help)->group(group_));
 }
 
 Flag Flags::Add(const char* names, int* value, const std::string& help) {
-  return Flag(app_->add_option(names, *value, help));
+  return Flag(app_->add_option(names, *value, help)->group(group_));
 }
 
 Flag Flags::Add(const char* names, std::optional<int>* value, const std::string& help) {
-  return Flag(app_->add_option(names, *value, help));
+  return Flag(app_->add_option(names, *value, help)->group(group_));
 }
 
 Flag Flags::Add(const char* names, int64_t* value, const std::string& help) {
-  return Flag(app_->add_option(names, *value, help));
+  return Flag(app_->add_option(names, *value, help)->group(group_));
 }
 
 Flag Flags::Add(const char* names, uint32_t* value, const std::string& help) {
-  return Flag(app_->add_option(names, *value, help));
+  return Flag(app_->add_option(names, *value, help)->group(group_));
 }
 
 Flag Flags::Add(const char* names, uint64_t* value, const std::string& help) {
-  return Flag(app_->add_option(names, *value, help));
+  return Flag(app_->add_option(names, *value, help)->group(group_));
 }
 
 Flag Flags::Add(const char* names, std::vector<std::string>* value, const std::string& help) {
-  return Flag(app_->add_option(names, *value, help));
+  return Flag(app_->add_option(names, *value, help)->group(group_));
 }
 
 Flag Flags::Add(const char* names, std::vector<int64_t>* value, const std::string& help) {
-  return Flag(app_->add_option(names, *value, help));
+  return Flag(app_->add_option(names, *value, help)->group(group_));
 }
 
 }  // namespace gpumem

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -49,9 +50,28 @@ class Flag {
   CLI::Option* option_ = nullptr;
 };
 
+// Flags that stand under a heading of their own in help, since they hold for one use of a command.
+class FlagGroup {
+ public:
+  FlagGroup() = default;  // none
+  FlagGroup(const CLI::App* app, std::string title) : app_(app), title_(std::move(title)) {}
+
+  // The first of them that the command line has, "--leaks"; "" = none.
+  std::string first_given() const;
+
+ private:
+  const CLI::App* app_ = nullptr;
+  std::string title_;
+};
+
 class Flags {
  public:
+  static constexpr char kPlainGroup[] = "Flags";  // of those that are in no group
+
   explicit Flags(CLI::App* app) : app_(app) {}
+
+  // Flags that are added from here on are of this group.
+  FlagGroup Begin(const char* title);
 
   // `names`: "-o,--output". A bool is a switch, all others take a value, lists one or more.
   Flag Add(const char* names, bool* value, const std::string& help);
@@ -67,6 +87,7 @@ class Flags {
 
  private:
   CLI::App* const app_;
+  std::string group_ = kPlainGroup;
 };
 
 }  // namespace gpumem

@@ -47,7 +47,7 @@ ParsedCommand::ParsedCommand(Command* command, const std::vector<std::string>& a
     : command_(command), app_(std::make_unique<CLI::App>()), flags_(app_.get()) {
   app_->set_help_flag("");
   command->AddFlags(&flags_);
-  app_->add_flag("-h,--help", wants_help_, "this text");
+  app_->add_flag("-h,--help", wants_help_, "this text")->group(Flags::kPlainGroup);
   command->takes_command_line() ? app_->prefix_command() : app_->allow_extras();
   Parse(arguments);
 }
@@ -118,7 +118,7 @@ std::vector<FlagLine> ParsedCommand::flags() const {
     for (size_t at = names.find(','); at != std::string::npos; at = names.find(',', at + 2))
       names.insert(at + 1, 1, ' ');
     const std::string value = option->get_items_expected_max() > 0 ? option->get_type_name() : "";
-    lines.push_back({names, value, option->get_description()});
+    lines.push_back({names, value, option->get_description(), option->get_group()});
   }
   return lines;
 }

@@ -31,6 +31,7 @@ namespace gpumem {
 // How help shows a flag.
 struct FlagLine {
   std::string names, value, meaning;  // "-o, --output", "FILE", ...
+  std::string group;                  // its heading
 };
 
 class ParsedCommand {

@@ -94,7 +94,7 @@ void AddFrame(uint64_t id, const ViewFrame& frame, ProfileStrings* strings, Prot
 
 }  // namespace
 
-void WriteSpeedscope(LoadedView* view, const TextSink& sink) {
+void WriteSpeedscope(LoadedView* view, bool by_count, const TextSink& sink) {
   ChunkedText out(sink);
   JsonWriter json(out.text());
   FrameNumbers numbers;
@@ -104,8 +104,8 @@ void WriteSpeedscope(LoadedView* view, const TextSink& sink) {
   for (const AggregatedStack& stack : view->aggregated.stacks) {
     std::vector<uint64_t>& sample = samples.emplace_back();
     for (const uint32_t frame : view->frames->Resolve(stack)) sample.push_back(numbers.Of(frame));
-    weights.push_back(stack.weight.bytes);
-    all += stack.weight.bytes;
+    weights.push_back(by_count ? stack.weight.count : stack.weight.bytes);
+    all += weights.back();
   }
   json.BeginObject();
   json.Field("$schema", "https://www.speedscope.app/file-format-schema.json");
@@ -131,7 +131,7 @@ void WriteSpeedscope(LoadedView* view, const TextSink& sink) {
   json.BeginObject();
   json.Field("type", "sampled");
   json.Field("name", "GPU memory");
-  json.Field("unit", "bytes");
+  json.Field("unit", by_count ? "none" : "bytes");
   json.Field("startValue", 0);
   json.Field("endValue", all);
   json.Key("samples");
@@ -153,12 +153,16 @@ void WriteSpeedscope(LoadedView* view, const TextSink& sink) {
   *out.text() += '\n';
 }
 
-void WritePprof(LoadedView* view, const TextSink& sink) {
+void WritePprof(LoadedView* view, bool by_count, const TextSink& sink) {
+  const ViewMode mode = view->selection.mode;
+  const bool is_alive = mode == ViewMode::kPeak || mode == ViewMode::kLeaks;
+  const char* const objects = is_alive ? "inuse_objects" : "alloc_objects";
+  const char* const space = is_alive ? "inuse_space" : "alloc_space";
   ProtoText profile;
   ProfileStrings strings;
   FrameNumbers numbers;
-  AddValueType(1, "inuse_objects", "count", &strings, &profile);
-  AddValueType(1, "inuse_space", "bytes", &strings, &profile);
+  AddValueType(1, objects, "count", &strings, &profile);
+  AddValueType(1, space, "bytes", &strings, &profile);
   for (const AggregatedStack& stack : view->aggregated.stacks) {
     const std::vector<uint32_t> frames = view->frames->Resolve(stack);
     ProtoText sample;
@@ -172,7 +176,7 @@ void WritePprof(LoadedView* view, const TextSink& sink) {
     AddFrame(i + 1, view->frames->frame(numbers.frames()[i]), &strings, &profile);
   const uint64_t comment =
       strings.Of(absl::StrCat("gpumemshim export pprof of ", view->trace->analysis.process.program));
-  const uint64_t main_type = strings.Of("inuse_space");
+  const uint64_t main_type = strings.Of(by_count ? objects : space);
   for (const std::string& text : strings.texts()) profile.Bytes(6, text);
   profile.Number(9, view->trace->input.StartRealtime());
   profile.Number(13, comment);

@@ -14,9 +14,10 @@
 
 namespace gpumem {
 
-void WriteSpeedscope(LoadedView* view, const TextSink& sink);
+void WriteSpeedscope(LoadedView* view, bool by_count, const TextSink& sink);
 // Sample types inuse_objects (count) and inuse_space (bytes).
-void WritePprof(LoadedView* view, const TextSink& sink);
+// Bytes and counts; `by_count`: which of them tools show first.
+void WritePprof(LoadedView* view, bool by_count, const TextSink& sink);
 
 }  // namespace gpumem
 

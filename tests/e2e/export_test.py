@@ -228,7 +228,7 @@ class ExportTest(unittest.TestCase):
         whole = self.export("jsonl").read_text().splitlines()
         part = [json.loads(line) for line in self.export("jsonl", "--from", "step 2", "--to", "step 3").read_text().splitlines()]
         self.assertTrue(0 < len(part) < len(whole))
-        path = self.export("chrome", "--max-size", "300000")
+        path = self.export("chrome", "--max-file-size", "300000")
         self.assertLess(path.stat().st_size, 2 << 20)
         json.loads(path.read_text())
         self.gpumem("export", "xml", self.trace, code=2)

@@ -18,7 +18,7 @@ import snapshot_facts
 import truth
 
 WITH_SNAPSHOT = truth.PROGRAMS / "with_snapshot.py"
-COMMANDS = ("report", "peak", "leaks", "fragmentation", "table", "tree", "oom", "timeline", "stages", "steps", "info", "sizes", "stacks")
+COMMANDS = ("report", "peak", "leaks", "fragmentation", "table", "tree", "oom", "timeline", "stages", "steps", "info", "sizes")
 EVERYDAY_FILES = 8
 SETUP = None
 REAL = None

@@ -40,7 +40,7 @@ class Limits(python_test.PythonTest):
             lines = [line for line in self.view("tree", "--no-collapse", "--percent-limit", "0", "--native", native).splitlines() if CUT in line]
             self.assertEqual(len(lines), 1, native)
             self.assertIn("1 MiB", lines[0])
-        self.assertIn(CUT, self.view("stacks", "--native", "none"))
+        self.assertIn(CUT, self.view("export", "collapsed", "--native", "none"))
         self.assertIn(CUT, json.loads(self.view("flame", "--json"))["strings"])
 
     def check_sub_interpreter(self, minor, stacks):

@@ -67,16 +67,15 @@ std::vector<StackRow> StackRows(const StackTree& tree, bool by_count) {
   return rows;
 }
 
-Document StacksAnswer(absl::string_view command, const StackTree& tree, const std::vector<StackRow>& rows, size_t top,
-                      const ViewInput& input) {
-  Document answer = ViewAnswer(command, input);
-  answer.Field("by", "stack", "`table`: what a row is ([commands/table.md](commands/table.md))");
+Document StacksAnswer(const StackTree& tree, const std::vector<StackRow>& rows, size_t top, const ViewInput& input) {
+  Document answer = ViewAnswer("table", input);
+  answer.Field("by", "stack", "what a row is ([commands/table.md](commands/table.md))");
   const size_t shown = Shown(rows.size(), top);
   Document::Rows first;
   first.count = shown;
   first.layout = JsonLayout::kOneLine;
   first.is_shown = !rows.empty();
-  answer.Table("rows", "the largest first; in `stacks` one a stack", StackColumns(tree, input), rows, first);
+  answer.Table("rows", "the largest first; of stacks one a stack", StackColumns(tree, input), rows, first);
   if (shown == rows.size()) return answer;
   Weight rest;
   for (size_t i = shown; i < rows.size(); ++i) rest.Add(rows[i].weight);

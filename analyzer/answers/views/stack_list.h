@@ -27,8 +27,7 @@ struct StackRow {
 std::vector<StackRow> StackRows(const StackTree& tree, bool by_count);
 
 // `top` bounds the list; 0 = all. What it is given outlives the answer.
-Document StacksAnswer(absl::string_view command, const StackTree& tree, const std::vector<StackRow>& rows, size_t top,
-                      const ViewInput& input);
+Document StacksAnswer(const StackTree& tree, const std::vector<StackRow>& rows, size_t top, const ViewInput& input);
 
 // "main;step;forward 1024\n": outermost frame first, the weight being bytes, or allocations where `by_count`: what
 // flamegraph.pl, speedscope and others read. In names ';' becomes ':' and what is no printable text is escaped. In the

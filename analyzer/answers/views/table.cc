@@ -46,13 +46,13 @@ std::vector<AnswerColumn<Location>> LocationColumns(uint64_t whole) { return Tab
 
 Document TableAnswer(const std::vector<Location>& rows, LocationKind kind, size_t top, const ViewInput& input) {
   Document answer = ViewAnswer("table", input);
-  answer.Field("by", LocationKindName(kind), "`table`: what a row is ([commands/table.md](commands/table.md))");
+  answer.Field("by", LocationKindName(kind), "what a row is ([commands/table.md](commands/table.md))");
   const size_t shown = Shown(rows.size(), top);
   Document::Rows first;
   first.count = shown;
   first.layout = JsonLayout::kOneLine;
   first.is_shown = !rows.empty();
-  answer.Table("rows", "the largest first; in `stacks` one a stack", TableColumns(kind, input.aggregated->all.bytes),
+  answer.Table("rows", "the largest first; of stacks one a stack", TableColumns(kind, input.aggregated->all.bytes),
                rows, first);
   if (shown == rows.size()) return answer;
   Weight rest;

@@ -118,9 +118,10 @@ class ExportCommand final : public Command {
   csv, jsonl  one line an event, with the totals behind it and the line of the program
   rmm         RMM's log of allocations, for its replay benchmark
 
-Of what was alive at the peak, by stack (gpumemshim stacks has other choices):
+Of what was alive at the peak, by stack, or of what the flags of stacks choose:
 
-  pprof, speedscope, collapsed
+  pprof, speedscope
+  collapsed   one line a stack, outermost call first: flamegraph.pl, inferno and others
 
 Of its numbers (peaks, end, categories, events) as gauges:
 
@@ -140,6 +141,7 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
   gpumemshim export chrome run.gmtrace -o run.json --from 'step 3' --to 'step 5'
   gpumemshim export csv run.gmtrace --layer torch | head
   gpumemshim export pprof run.gmtrace -o peak.pb && go tool pprof -top peak.pb
+  gpumemshim export collapsed --leaks --native full | grep optimizer
   gpumemshim export hta run.gmtrace -o run.raw.json.gz
   gpumemshim export openmetrics run.gmtrace -o run.prom
   gpumemshim export parquet --partition rank runs/ -o tables
@@ -150,16 +152,23 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
   void AddFlags(Flags* flags) override {
     view_.trace.AddFlags(flags);
     flags->Add("-o,--output", &output_, "the file to write; one that is there is replaced").Value("FILE");
-    flags->Add("--max-size", &max_size_, "formats of events: end, properly closed, after about so many bytes")
+    flags->Add("--max-file-size", &max_size_, "formats of events: end, properly closed, after about so many bytes")
         .Value("SIZE");
     flags->Add("--partition", &partition_, "parquet: a folder a rank in each table's folder, or none (rank)")
         .Value("WHAT")
         .OneOf({"rank", "none"});
     flags->Add("--jobs", &jobs_, "parquet: traces that are exported at once; 0 = one a core, at most 8 (0)").Value("N");
+    of_stacks_ = flags->Begin("Flags of stacks (pprof, speedscope, collapsed)");
+    view_.AddChoiceFlags(flags);
+    view_.AddFrameFlags(flags);
+    view_.AddOrderFlags(flags);
+    flags->Add("--count", &count_, "number of allocations instead of bytes");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     const std::string format = arguments.empty() ? "" : arguments.front();
+    if (const std::string flag = of_stacks_.first_given(); !flag.empty() && KindOf(format) != FormatKind::kStacks)
+      return absl::InvalidArgumentError(absl::StrCat(flag, " is for stacks: pprof, speedscope and collapsed"));
     if (format == "parquet") return ExportTables({arguments.begin() + 1, arguments.end()}, console);
     const FormatKind kind = KindOf(format);
     if (kind == FormatKind::kNone) return NoSuchFormat(format);
@@ -169,8 +178,9 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
     if (!max_size_.empty()) {
       const std::optional<uint64_t> size = ParseBytes(max_size_);
       if (!size || kind != FormatKind::kEvents)
-        return absl::InvalidArgumentError(!size ? absl::StrCat(max_size_, " is not a size, in --max-size. Give 512MiB")
-                                                : "--max-size is for formats of events");
+        return absl::InvalidArgumentError(
+            !size ? absl::StrCat(max_size_, " is not a size, in --max-file-size. Give 512MiB")
+                  : "--max-file-size is for formats of events");
       most = *size;
     }
     if (output_.empty() && console->out_style().terminal && IsBinary(format))
@@ -249,7 +259,8 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
       GPUMEM_ASSIGN_OR_RETURN(result, RunExport(request, loaded.get(), exporter.get(), more));
     }
     if (result.was_cut && !output->failed())
-      console->Complain(absl::StrCat("stopped at --max-size after ", FormatCount(result.written_events), " events"));
+      console->Complain(
+          absl::StrCat("stopped at --max-file-size after ", FormatCount(result.written_events), " events"));
     NoteEnd(*loaded, console);
     return ExitCodeOf(*loaded);
   }
@@ -284,15 +295,15 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
   absl::StatusOr<int> ExportStacks(const std::string& format, const std::vector<std::string>& places, Output* output,
                                    Console* console) {
     GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, {}, places, console));
-    if (view->aggregated.merged_entries > 0)
+    if (view->aggregated.merged_entries > 0 && format != "collapsed")  // which has them in a line
       console->Complain(absl::StrCat(FormatBytes(view->aggregated.merged.bytes), " of very small stacks are left out"));
     if (format == "pprof") {
-      WritePprof(view.get(), output->sink());
+      WritePprof(view.get(), count_, output->sink());
     } else if (format == "speedscope") {
-      WriteSpeedscope(view.get(), output->sink());
+      WriteSpeedscope(view.get(), count_, output->sink());
     } else {
       const StackTree tree(view->aggregated, view->frames.get());
-      WriteCollapsedStacks(tree, *view->frames, /*by_count=*/false, output->sink());
+      WriteCollapsedStacks(tree, *view->frames, count_, output->sink());
     }
     NoteEnd(*view->trace, console);
     return ExitCodeOf(*view->trace);
@@ -301,6 +312,8 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
   ViewOptions view_;
   std::string output_, max_size_, partition_ = "rank";
   size_t jobs_ = 0;
+  bool count_ = false;
+  FlagGroup of_stacks_;
 };
 
 }  // namespace

@@ -68,7 +68,7 @@ allocated as the innermost one shown; total includes everything it called.
     } else {
       const StackTree tree(view->aggregated, view->frames.get());
       const std::vector<StackRow> rows = StackRows(tree, sort_ == "count");
-      PrintAnswer(StacksAnswer("table", tree, rows, top, input), as_json, console);
+      PrintAnswer(StacksAnswer(tree, rows, top, input), as_json, console);
     }
     return ExitCodeOf(*view->trace);
   }

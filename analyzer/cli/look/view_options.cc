@@ -55,6 +55,10 @@ ViewMeasure ParseMeasure(const std::string& name) {
 
 void ViewOptions::AddSelectionFlags(Flags* flags) {
   trace.AddFlags(flags);
+  AddChoiceFlags(flags);
+}
+
+void ViewOptions::AddChoiceFlags(Flags* flags) {
   const Flag modes[] = {
       flags->Add("--peak", &peak, "what was alive when memory was highest"),
       flags->Add("--leaks", &leaks, "what is not freed at the end"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What the views by stack (flame, tree, table, stacks, sizes) have in common: their flags, and from the flags and a
+// What the views by stack (flame, tree, table, sizes, export) have in common: their flags, and from the flags and a
 // trace to aggregated stacks with their frames.
 //
 //   ViewOptions options;
@@ -47,8 +47,10 @@ struct ViewOptions {
 
   // All of them; TraceOptions' too.
   void AddFlags(Flags* flags);
-  // Those that choose what is aggregated; which frames there are; and, for views that show calls in order, how.
+  // TraceOptions' and those that choose what is aggregated, or these alone; which frames there are; and, for views that
+  // show calls in order, how.
   void AddSelectionFlags(Flags* flags);
+  void AddChoiceFlags(Flags* flags);
   void AddFrameFlags(Flags* flags);
   void AddOrderFlags(Flags* flags);
   void AddGroupFlag(Flags* flags);

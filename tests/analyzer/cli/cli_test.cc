@@ -56,7 +56,7 @@ TEST_F(CliTest, HelpAndVersion) {
   EXPECT_THAT(Run({"--help"}).out, HasSubstr("fragmentation"));
   EXPECT_THAT(Run({"--version"}).out, HasSubstr("gpumemshim 0."));
   for (const char* command : {"run", "report", "timeline", "peak", "at", "steps", "stages", "modules", "model", "leaks",
-                              "tree", "table", "sizes", "stacks", "fragmentation", "info", "dump", "doctor"}) {
+                              "tree", "table", "sizes", "fragmentation", "info", "dump", "doctor"}) {
     const Outcome outcome = Run({command, "--help"});
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr(std::string("Usage: gpumemshim ") + command));
@@ -139,6 +139,23 @@ TEST_F(CliTest, DiffOfSeveralRunsIsATable) {
   EXPECT_EQ(Run({"diff", "a.gmtrace"}).exit_code, 2);
 }
 
+TEST_F(CliTest, ExportOfStacksHasTheChoicesOfViews) {
+  Put("a.gmtrace", SmallTrace(true));
+  EXPECT_EQ(Run({"export", "collapsed"}).out, "job/train.py:40 <module>;job/train.py:12 step 1536\n") << "the peak";
+  EXPECT_EQ(Run({"export", "collapsed", "--leaks", "--measure", "allocated"}).out,
+            "job/train.py:40 <module>;job/train.py:12 step 1024\n");
+  EXPECT_EQ(Run({"export", "collapsed", "--count", "--depth", "1"}).out, "job/train.py:40 <module> 2\n");
+  EXPECT_EQ(Run({"export", "collapsed", "--invert", "--max-size", "600"}).out,
+            "job/train.py:12 step;job/train.py:40 <module> 512\n");
+  const json flame = json::parse(Run({"export", "speedscope", "--count"}).out);
+  EXPECT_EQ(flame["profiles"][0]["unit"], "none");
+  EXPECT_EQ(flame["profiles"][0]["weights"], json({2}));
+  EXPECT_THAT(Run({"export", "pprof"}).out, HasSubstr("inuse_space"));
+  const std::string churn = Run({"export", "pprof", "--total"}).out;
+  EXPECT_THAT(churn, HasSubstr("alloc_space"));
+  EXPECT_THAT(churn, Not(HasSubstr("inuse_")));
+}
+
 TEST_F(CliTest, WrongUseIsCode2WithAHint) {
   EXPECT_EQ(Run({}).exit_code, 2);
   const auto expect = [&](const std::vector<std::string>& arguments, const std::string& hint) {
@@ -151,6 +168,9 @@ TEST_F(CliTest, WrongUseIsCode2WithAHint) {
   expect({"detach", "1"}, "gpumemshim detach is now gpumemshim attach --stop PID");
   expect({"attach", "--stop"}, "gpumemshim attach PID, or --name TEXT");
   expect({"attach", "--stop", "--duration", "1s", "1"}, "--stop");
+  expect({"stacks"}, "gpumemshim stacks is now gpumemshim export collapsed");
+  expect({"export", "chrome", "--leaks"}, "--leaks is for stacks");
+  expect({"export", "collapsed", "--max-file-size", "1M"}, "for formats of events");
   expect({"reprot"}, "Did you mean gpumemshim report?");
   expect({"frag"}, "Did you mean gpumemshim fragmentation?");
   expect({"run.gmtrace"}, "gpumemshim report run.gmtrace");
@@ -179,7 +199,7 @@ TEST_F(CliTest, WhatCannotBeReadIsCode3WithANextStep) {
   Put("empty.gmtrace", "");
   Put("foreign.gmtrace", std::string(4096, 'x'));
   for (const char* command :
-       {"report", "timeline", "peak", "leaks", "tree", "table", "sizes", "stacks", "fragmentation", "info", "dump"}) {
+       {"report", "timeline", "peak", "leaks", "tree", "table", "sizes", "fragmentation", "info", "dump"}) {
     EXPECT_EQ(Run({command, "empty.gmtrace"}).exit_code, 3) << command;
     EXPECT_EQ(Run({command, "foreign.gmtrace"}).exit_code, 3) << command;
     EXPECT_THAT(Run({command, "foreign.gmtrace"}).out, IsEmpty()) << command;
@@ -230,7 +250,8 @@ TEST_F(CliTest, ViewsTakeFiltersTogether) {
   EXPECT_EQ(bytes({"--leaks", "--from", "2us"}), 1024u);
   EXPECT_EQ(bytes({"--function", "^step$", "--file", "train"}), 1536u);
   EXPECT_EQ(bytes({"--function", "nowhere"}), 0u);
-  EXPECT_EQ(Run({"stacks", "--total", "--invert"}).out, "job/train.py:12 step;job/train.py:40 <module> 1536\n");
+  EXPECT_EQ(Run({"export", "collapsed", "--total", "--invert"}).out,
+            "job/train.py:12 step;job/train.py:40 <module> 1536\n");
 }
 
 TEST_F(CliTest, KilledIsNotDamagedButIncomplete) {
@@ -284,7 +305,7 @@ TEST_F(CliTest, ATimeMayHaveAName) {
 TEST_F(CliTest, EveryCommandAnswersInJsonWithTheSchemaVersion) {
   Put("a.gmtrace", SmallTrace(true));
   for (const char* command : {"report", "timeline", "peak", "steps", "stages", "modules", "model", "leaks", "tree",
-                              "table", "sizes", "stacks", "fragmentation", "info", "doctor"}) {
+                              "table", "sizes", "fragmentation", "info", "doctor"}) {
     EXPECT_EQ(json::parse(Run({command, "--json"}).out)["schema_version"], kJsonSchemaVersion) << command;
   }
 }

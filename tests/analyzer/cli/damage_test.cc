@@ -76,7 +76,7 @@ TEST_F(DamagedTest, EveryCommandSaysSo) {
                                                                                        {"tree"},
                                                                                        {"table"},
                                                                                        {"sizes"},
-                                                                                       {"stacks"},
+                                                                                       {"table", "--by", "stack"},
                                                                                        {"flame", "-o", "flame.html"},
                                                                                        {"html", "-o", "page.html"},
                                                                                        {"steps"},

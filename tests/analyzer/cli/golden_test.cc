@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"table_temporary.txt", {"table", "--temporary", "--by", "stack", "run.gmtrace"}},
                       Case{"sizes.txt", {"sizes", "run.gmtrace"}},
                       Case{"sizes.json", {"sizes", "--measure", "reserved", "--json", "run.gmtrace"}},
-                      Case{"stacks.txt", {"stacks", "--total", "run.gmtrace"}},
+                      Case{"export_collapsed.txt", {"export", "collapsed", "--total", "run.gmtrace"}},
                       Case{"fragmentation.txt", {"fragmentation", "--no-replay", "run.gmtrace"}},
                       Case{"dump_events.txt", {"dump", "--events", "run.gmtrace"}}),
     [](const auto& each) {

@@ -142,7 +142,7 @@ TEST_F(SourcesTest, OfAnyOtherTraceAreNotOpened) {
     EXPECT_THAT(all, Not(HasSubstr("shelf[n]")));
     EXPECT_THAT(all, Not(HasSubstr("correct-horse")));
     EXPECT_THAT(all, HasSubstr("--sources DIR")) << "no way out is shown";
-    for (const char* command : {"flame", "tree", "table", "stacks", "peak", "steps", "modules", "at"}) {
+    for (const char* command : {"flame", "tree", "table", "peak", "steps", "modules", "at"}) {
       RunGpumem(command == std::string("at") ? std::vector<std::string>{"at", "peak", trace}
                                              : std::vector<std::string>{command, trace},
                 folder_);

@@ -178,7 +178,7 @@ TEST(StackTable, ListsStacksFromTheirEnd) {
   Page page(TextStyle{});
   const std::vector<StackRow> rows = StackRows(tree, true);
   const ViewInput input = example.input();
-  Draw(StacksAnswer("table", tree, rows, 2, input), &page);
+  Draw(StacksAnswer(tree, rows, 2, input), &page);
   EXPECT_THAT(page.text(),
               EndsWith("     bytes  share  count  stack\n"
                        "      10 B  0.1 %      7  (smaller stacks)\n"
@@ -231,8 +231,8 @@ TEST(ViewJson, TheTablesOfDocumentsAreWhatTheyDeclare) {
   const std::vector<StackRow> stacks = StackRows(tree, false);
   const SizesLists sizes{HistogramOf(example.aggregated), rows, rows};
   Document lists = TableAnswer(rows, LocationKind::kLine, 0, input);
-  lists.Documents("", "", {StacksAnswer("stacks", tree, stacks, 0, input)});
-  testing::ExpectKeyTables({{"table and stacks", lists}, {"sizes", SizesAnswer(sizes, 0, input)}});
+  lists.Documents("", "", {StacksAnswer(tree, stacks, 0, input)});
+  testing::ExpectKeyTables({{"table", lists}, {"sizes", SizesAnswer(sizes, 0, input)}});
 }
 
 TEST(ViewJson, EveryKeyIsDocumented) {
@@ -247,7 +247,7 @@ TEST(ViewJson, EveryKeyIsDocumented) {
            Written([&](const TextSink& sink) { WriteTreeJson(tree, input, 0, sink); }),
            ToJson(TableAnswer(rows, LocationKind::kLine, 0, input)),
            ToJson(SizesAnswer(sizes, 0, input)),
-           ToJson(StacksAnswer("stacks", tree, stacks, 0, input)),
+           ToJson(StacksAnswer(tree, stacks, 0, input)),
        }) {
     CollectKeys(json::parse(text), &keys);
   }
