@@ -24,7 +24,6 @@ namespace gpumem {
   ONE(Ctl) \
   ONE(Diff) \
   ONE(Doctor) \
-  ONE(Dump) \
   ONE(Explain) \
   ONE(Export) \
   ONE(Flame) \
@@ -43,7 +42,6 @@ namespace gpumem {
   ONE(Plan) \
   ONE(Plot) \
   ONE(Ranks) \
-  ONE(Recover) \
   ONE(Replay) \
   ONE(Report) \
   ONE(Run) \
@@ -54,7 +52,6 @@ namespace gpumem {
   ONE(Stages) \
   ONE(Steps) \
   ONE(Sweep) \
-  ONE(Symbolize) \
   ONE(Table) \
   ONE(Timeline) \
   ONE(Tree)

@@ -163,7 +163,10 @@ struct RenamedCommand {
 constexpr RenamedCommand kRenamed[] = {
     {"compare", "diff A B C..., or diff --table"},
     {"detach", "attach --stop PID"},
+    {"dump", "export packets; gpumemshim dump --events is gpumemshim export events"},
+    {"recover", "export trace"},
     {"stacks", "export collapsed (with --json: table --by stack --json)"},
+    {"symbolize", "export trace --names"},
 };
 
 int UnknownCommand(const std::string& word, const CommandList& commands, Console* console) {

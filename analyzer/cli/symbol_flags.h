@@ -29,6 +29,7 @@ struct SymbolFlags {
   // --symbols and --sysroot alone.
   void AddPlaces(Flags* flags);
 
+  bool given() const { return no_native_symbols || !symbols.empty() || !sysroot.empty(); }
   // InvalidArgument where a place does not exist.
   absl::StatusOr<SymbolizerOptions> Options() const;
 };

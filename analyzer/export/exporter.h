@@ -68,7 +68,7 @@ absl::StatusOr<ExportResult> RunExport(const ExportRequest& request, LoadedTrace
 
 // One line an event. Every column is there, empty where not known.
 std::unique_ptr<Exporter> MakeCsvExporter(LoadedTrace* loaded, TextSink sink);
-// One JSON object an event, as `gpumemshim dump --events --json`, with the totals behind it and the line of the
+// One JSON object an event, as `gpumemshim export events --json`, with the totals behind it and the line of the
 // program.
 std::unique_ptr<Exporter> MakeJsonLinesExporter(LoadedTrace* loaded, TextSink sink);
 // RMM's logging_resource_adaptor: Thread,Time,Action,Pointer,Size,Stream. PyTorch's blocks, or, without any, CUDA's

@@ -12,11 +12,10 @@ namespace gpumem {
 void TakeDamage(const TraceReader& reader, const FirstPass& pass, Analysis* analysis) {
   analysis->damage = reader.damage();
   if (pass.state().gave_up()) {
-    absl::StrAppend(
-        &analysis->damage, analysis->damage.empty() ? "" : "; ", "replaying was given up at event ",
-        pass.state().accounts().work.events(),
-        ": what follows asks for more work than a program's events do, as if made to. gpumemshim dump --events "
-        "shows it");
+    absl::StrAppend(&analysis->damage, analysis->damage.empty() ? "" : "; ", "replaying was given up at event ",
+                    pass.state().accounts().work.events(),
+                    ": what follows asks for more work than a program's events do, as if made to. gpumemshim export "
+                    "events shows it");
   }
   analysis->losses.missing_packets = reader.missing_packets();
   analysis->losses.missing_events = reader.missing_events();

@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Symbolizer: the frames of a stack as names and lines. Python frames come from the line tables inside the trace;
-// native ones from the names that `gpumemshim symbolize` stored in it, else from the modules' files (module_files.h
-// says where they are looked for): DWARF where there is some, else the ELF symbol tables, else module and offset. A
-// file whose build id is not the recorded one is not used, and notes() says so.
+// native ones from the names that `gpumemshim export trace --names` stored in it, else from the modules' files
+// (module_files.h says where they are looked for): DWARF where there is some, else the ELF symbol tables, else module
+// and offset. A file whose build id is not the recorded one is not used, and notes() says so.
 //
 // All native frames of the trace are looked up together, at the first question or by Prepare(); what was found is kept
 // in the user's cache (symbol_cache.h). Never fails: what is not known is left empty. Not thread-safe. The StackTable

@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // PacketReader: the packets of a trace file, one after the other, checked and decompressed. It knows framing (length,
-// sync word, checksum, compression) and nothing of what packets say, so `gpumemshim dump` and TraceReader share it.
+// sync word, checksum, compression) and nothing of what packets say, so `gpumemshim export packets` and TraceReader
+// share it.
 //
 // Memory is bounded by the largest packet (64 MiB compressed plus 64 MiB decompressed), whatever the file's size. The
 // file is read with pread, not mapped: a file that shrinks while it is read is a damaged file, not a crash. Not

@@ -23,7 +23,7 @@ def rounded(size):
 
 
 def all_events(gpumem, trace):
-    lines = subprocess.run([gpumem, "dump", "--events", "--json", str(trace)], capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run([gpumem, "export", "events", "--json", str(trace)], capture_output=True, text=True, check=True).stdout.splitlines()
     return [json.loads(line) for line in lines]
 
 

@@ -28,6 +28,7 @@ class Command:
     name: str
     about: str
     flags: list
+    sections: list = dataclasses.field(default_factory=list)  # of the report: commands that its arguments may begin with
 
 
 def text_of(gpumem, *arguments):
@@ -41,15 +42,18 @@ def flags_of(text):
 
 def read(gpumem):
     """The commands in the order of --help, and the sections of the report. Raises CalledProcessError where gpumemshim does not run."""
-    return [Command(name, about, flags_of(text_of(gpumem, name))) for name, about in COMMAND.findall(text_of(gpumem) + text_of(gpumem, "report"))]
+    sections = COMMAND.findall(text_of(gpumem, "report"))
+    commands = [Command(name, about, flags_of(text_of(gpumem, name))) for name, about in COMMAND.findall(text_of(gpumem)) + sections]
+    next(command for command in commands if command.name == "report").sections = [name for name, _ in sections]
+    return commands
 
 
 def bash(commands):
-    cases = "".join(f"    {command.name}) flags='{' '.join(name for flag in command.flags for name in flag.names)}' ;;\n" for command in commands)
+    cases = "".join(f"    {command.name}) flags='{' '.join(name for flag in command.flags for name in flag.names)}' words='{' '.join(command.sections)}' ;;\n" for command in commands)
     names = " ".join(command.name for command in commands)
     return f"""# gpumemshim's completion for bash. Made of gpumemshim --help.
 _gpumemshim() {{
-  local cur=${{COMP_WORDS[COMP_CWORD]}} flags='' i
+  local cur=${{COMP_WORDS[COMP_CWORD]}} flags='' words='' i
   COMPREPLY=()
   if [ "$COMP_CWORD" = 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W '{names} help --help --version' -- "$cur")
@@ -62,11 +66,11 @@ _gpumemshim() {{
     fi
   done
   case ${{COMP_WORDS[1]}} in
-{cases}    help) flags='{names}' ;;
+{cases}    help) flags='{names}' words='{names}' ;;
   esac
   case $cur in
     -*) mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$cur") ;;
-    *) [ "${{COMP_WORDS[1]}}" != help ] || mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$cur") ;;
+    *) [ -z "$words" ] || mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur") ;;
   esac
 }}
 complete -o bashdefault -o default -F _gpumemshim gpumemshim

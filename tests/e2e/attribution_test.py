@@ -18,19 +18,19 @@ PROGRAM = truth.PROGRAMS / "objects.py"
 
 
 class Recorded:
-    """A trace's definitions and events, from `gpumemshim dump --json`."""
+    """A trace's definitions and events, from `gpumemshim export packets --json`."""
 
     def __init__(self, trace):
         self.tables = {name: {} for name in ("nn_modules", "tensors", "optimizers", "frames", "nodes", "strings", "python_codes")}
         for line in self.dump(trace):
             for name, rows in line["data"].items() if line["type"] == "definitions" else ():
                 self.add(name, rows)
-        self.events = self.dump(trace, "--events")
+        self.events = self.dump(trace, "events")
         for event in self.events:
             event.update(address=int(event["address"], 16), handle=int(event["handle"], 16))
 
-    def dump(self, trace, *options):
-        return [json.loads(line) for line in truth.run([SETUP.gpumem, "dump", "--json", *options, str(trace)], SETUP).splitlines()]
+    def dump(self, trace, what="packets"):
+        return [json.loads(line) for line in truth.run([SETUP.gpumem, "export", what, "--json", str(trace)], SETUP).splitlines()]
 
     def add(self, name, rows):
         if name == "stacks":

@@ -174,7 +174,7 @@ class ForecastTest(live_programs.LiveProgramTest):
         os.kill(callback, 0)
         os.kill(callback, signal.SIGKILL)
         self.wait_until(lambda: not is_alive(callback) and not is_alive(watch))
-        settings = json.loads(subprocess.run([SETUP.gpumem, "dump", "--json", self.trace], capture_output=True, text=True, timeout=live_programs.WAIT_S).stdout.splitlines()[0])["data"]["settings"]
+        settings = json.loads(subprocess.run([SETUP.gpumem, "export", "packets", "--json", self.trace], capture_output=True, text=True, timeout=live_programs.WAIT_S).stdout.splitlines()[0])["data"]["settings"]
         self.assertIn("GPUMEMSHIM_FORECAST_SIGNAL", settings)
         self.assertNotIn("GPUMEMSHIM_FORECAST_EXEC", settings)
         self.assertIn("forecast warning", self.marks())

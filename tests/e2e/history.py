@@ -30,7 +30,7 @@ def rounded(size):
 
 def events_of(setup, trace):
     """All events of a trace as dictionaries, addresses as numbers."""
-    for line in truth.run([setup.gpumem, "dump", "--events", "--json", str(trace)], setup).splitlines():
+    for line in truth.run([setup.gpumem, "export", "events", "--json", str(trace)], setup).splitlines():
         event = json.loads(line)
         event["address"] = int(event["address"], 16)
         event["handle"] = int(event["handle"], 16)

@@ -38,7 +38,7 @@ class LostEventsTest(unittest.TestCase):
     def test_peaks_hold(self):
         (device,) = self.report["devices"]
         peak, lost = device["peak"], self.report["losses"]["total"]
-        dump = self.gpumem("dump", str(self.trace)).stdout
+        dump = self.gpumem("export", "packets", str(self.trace)).stdout
         for what in ("allocated", "reserved"):
             stated = max(int(total) for total in re.findall(rf"torch_{what}_bytes: (\d+)", dump))
             self.assertGreaterEqual(peak[f"{what}_bytes"], stated)

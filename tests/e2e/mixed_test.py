@@ -31,7 +31,7 @@ def in_order(wanted, names):
 
 
 class Definitions:
-    """What a trace defines, from `gpumemshim dump --json`: for stacks that no report lists."""
+    """What a trace defines, from `gpumemshim export packets --json`: for stacks that no report lists."""
 
     def __init__(self, packets):
         self.frames, self.codes, self.nodes = {}, {}, {}
@@ -150,15 +150,15 @@ class MixedTest(StacksTest):
                 self.assertEqual([name for name in names if "Engine::thread_main" in name], [])
         self.assertEqual(self.assert_some_stack("none", (node, *forward))[0], node)
 
-    def dump(self, native, *options):
-        lines = truth.run([SETUP.gpumem, "dump", "--json", *options, str(self.traces[native])], SETUP).splitlines()
+    def dump(self, native, what="packets"):
+        lines = truth.run([SETUP.gpumem, "export", what, "--json", str(self.traces[native])], SETUP).splitlines()
         return [json.loads(line) for line in lines]
 
     def test_the_pinning_thread_of_a_loader(self):
         for native in ("cut", "full"):
             with self.subTest(native):
                 definitions = Definitions(self.dump(native))
-                pinned = {event["stack"] for event in self.dump(native, "--events") if event["memory"] == "host_pinned" and event["kind"] == "alloc"}
+                pinned = {event["stack"] for event in self.dump(native, "events") if event["memory"] == "host_pinned" and event["kind"] == "alloc"}
                 self.assertTrue(pinned, "nothing was pinned")
                 for stack in pinned:
                     names = definitions.names(stack)

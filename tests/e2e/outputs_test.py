@@ -24,7 +24,7 @@ import truth
 SETUP = None
 
 FORMATS = ("pytorch", "chrome", "perfetto", "hta", "csv", "jsonl", "rmm", "pprof", "speedscope", "collapsed", "openmetrics", "gpumemoryprofiler-json", "gpumemoryprofiler-log",
-           "gpumemoryprofiler-timeline", "memorydebugger-snapshots", "memorydebugger-comparison", "memorydebugger-report", "memorydebugger-log", "tinytorch-status", "tinytorch-log")
+           "gpumemoryprofiler-timeline", "memorydebugger-snapshots", "memorydebugger-comparison", "memorydebugger-report", "memorydebugger-log", "tinytorch-status", "tinytorch-log", "packets", "events")
 TEXT = ("table", "csv", "json")
 OTHER_FORMATS = set(FORMATS) - {"pytorch", "chrome", "csv", "pprof", "memorydebugger-log"}
 PLAIN_FLAGS = re.compile(r"^  (--?[\w-]+(?:, --?[\w-]+)*) ([A-Z]*(?:FILE|DIR|PATH|FOLDER|OUT|PLACE)[A-Z]*(?:\.\w+)?) ", re.M)
@@ -122,10 +122,9 @@ class Outputs(unittest.TestCase):
         trace, pickle = self.trace, self.pickle
         plan = ("--", SETUP.python, self.program("planned", PLANNED))
         ways = {
-            ("export", "--output"): [(("export", name, trace, "-o", "FILE"), "") for name in FORMATS] + [(("export", "parquet", trace, "-o", "FILE"), "")] * self.has_duckdb,
+            ("export", "--output"): [(("export", name, trace, "-o", "FILE"), "") for name in FORMATS] + [(("export", "parquet", trace, "-o", "FILE"), "")] * self.has_duckdb
+            + [(("export", "trace", self.killed, "-o", "FILE"), ""), (("export", "trace", "--names", trace, "-o", "FILE"), "")],
             ("import", "--output"): [(("import", pickle, *more, "-o", "FILE"), "") for more in ((), ("--force",))],
-            ("symbolize", "--output"): [(("symbolize", trace, "-o", "FILE"), "")],
-            ("recover", "--output"): [(("recover", self.killed, "-o", "FILE"), "")],
             ("flame", "--output"): [(("flame", trace, "-o", "FILE"), "")],
             ("html", "--output"): [(("html", trace, "-o", "FILE"), "")],
             ("plot", "--output"): [(("plot", "peak", trace, "-o", "FILE"), ending) for ending in (".png", ".svg", ".pdf")],
@@ -275,7 +274,7 @@ class Outputs(unittest.TestCase):
 
     def test_names_that_commands_choose(self):
         """Beside the trace a device, a pipe or a link to one may lie under the name that a command would choose: refused, or another name, and no wait for a reader."""
-        names = {("html",): ".html", ("flame",): ".flame.html", ("plot", "peak"): ".peak.png", ("bundle",): ".bundle.zip", ("symbolize",): ".symbolized.gmtrace",
+        names = {("html",): ".html", ("flame",): ".flame.html", ("plot", "peak"): ".peak.png", ("bundle",): ".bundle.zip", ("export", "trace", "--names"): ".symbolized.gmtrace",
                  ("ranks", "--write-summaries"): ".gmtrace.summary"}
         for words, ending in names.items():
             for kind in ("pipe", "link"):

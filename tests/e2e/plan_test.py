@@ -220,7 +220,7 @@ class Values(Planned):
                 requests = []
                 for values in ("computed", "none"):
                     self.run_plan(case, "--no-what-if", "--json", "--values", values, "--data-dependent", "upper", "--steps", "4", "-o", f"{values}.gmtrace")
-                    dump = truth.run([SETUP.gpumem, "dump", "--events", "--json", "--limit", "0", str(self.folder / f"{values}.gmtrace")], SETUP)
+                    dump = truth.run([SETUP.gpumem, "export", "events", "--json", "--limit", "0", str(self.folder / f"{values}.gmtrace")], SETUP)
                     events = [json.loads(line) for line in dump.splitlines()]
                     requests.append([(event["kind"], event["layer"], event["address"] if event["memory"] == "device" else "", event["size_bytes"]) for event in events if "alloc" in event["kind"] or event["kind"] == "free"])
                 self.assertGreater(len(requests[0]), 10)

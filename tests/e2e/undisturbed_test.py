@@ -48,7 +48,7 @@ class UndisturbedTest(unittest.TestCase):
 
     def has_torch(self, trace):
         """Of the file alone: what the recorder's thread has written."""
-        done = subprocess.run([SETUP.gpumem, "dump", "--events", "--layer", "torch", str(trace)], capture_output=True, text=True, check=False)
+        done = subprocess.run([SETUP.gpumem, "export", "events", "--layer", "torch", str(trace)], capture_output=True, text=True, check=False)
         return " torch alloc " in done.stdout
 
 

@@ -162,7 +162,7 @@ class OnlyCupti(CuptiTest):
 
     def test_the_packet_by_name(self):
         self.run_host("host_endings", "return")
-        text = truth.run([self.setup.gpumem, "dump", str(self.the_trace())], self.setup)
+        text = truth.run([self.setup.gpumem, "export", "packets", str(self.the_trace())], self.setup)
         self.assertRegex(text, r"# packet \d+ at byte \d+: cupti")
         self.assertIn("state: CUPTI_ENDED", text)
         self.assertNotIn("unknown", text)

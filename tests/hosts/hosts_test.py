@@ -201,7 +201,7 @@ class RecoveryTest(HostTest):
                 host.send_signal(signal.SIGKILL)
 
     def recover(self, *arguments):
-        command = [self.setup.gpumem, "recover", *map(str, arguments)]
+        command = [self.setup.gpumem, "export", "trace", *map(str, arguments)]
         done = subprocess.run(command, cwd=self.folder, env=self.environment(preload=False), capture_output=True, text=True, timeout=600)
         self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -288,7 +288,7 @@ class Files(HostTest):
         self.run_host("host_endings", GPUMEMSHIM_OUTPUT="b.gmtrace")
         both = self.folder / "both.gmtrace"
         both.write_bytes(b"".join((self.folder / name).read_bytes() for name in ("a.gmtrace", "b.gmtrace")))
-        events = truth.run([self.setup.gpumem, "dump", "--events", str(both)], self.setup).splitlines()
+        events = truth.run([self.setup.gpumem, "export", "events", str(both)], self.setup).splitlines()
         self.assertEqual(len(events), 2 * (BLOCKS + CONTEXTS))
 
     def test_protoc_reads_it(self):

@@ -51,7 +51,7 @@ class ProcessTest(hosts_test.HostTest):
         for number, ring in enumerate(self.rings_without_a_trace()):
             pid = re.search(r"\.(\d+)\.", os.path.basename(ring))[1]
             if int(pid) not in begun:
-                command = [self.setup.gpumem, "recover", "--delete", "-o", str(self.folder / f"gpumemshim.ring{number}.{pid}.gmtrace"), ring]
+                command = [self.setup.gpumem, "export", "trace", "--delete", "-o", str(self.folder / f"gpumemshim.ring{number}.{pid}.gmtrace"), ring]
                 subprocess.run(command, check=True, capture_output=True)
 
     def traces_by_pid(self):
@@ -142,7 +142,7 @@ class Children(ProcessTest):
             rings = self.rings_without_a_trace()
             self.assertEqual(len(rings), 1, rings)
             first = self.folder / "first.gmtrace"
-            subprocess.run([self.setup.gpumem, "recover", "-o", str(first), *rings], check=True, capture_output=True)
+            subprocess.run([self.setup.gpumem, "export", "trace", "-o", str(first), *rings], check=True, capture_output=True)
         rows = list(history.rows_of_log(self.folder / f"log.{pid}.tsv"))
         self.assertEqual(list(history.log_differences(list(history.events_of(self.setup, first)), rows)), [])
 

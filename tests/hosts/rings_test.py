@@ -159,7 +159,7 @@ class SmallSharedMemory(processes_test.ProcessTest):
         for number, ring in enumerate(self.rings_without_a_trace()):
             pid = ring.split("processes_host.")[1].split(".")[0]
             to = str(self.folder / f"gpumemshim.ring{number}.{pid}.gmtrace")
-            subprocess.run([self.setup.gpumem, "recover", "-o", to, ring], check=True, capture_output=True, timeout=60)
+            subprocess.run([self.setup.gpumem, "export", "trace", "-o", to, ring], check=True, capture_output=True, timeout=60)
         (traces,) = self.traces_by_pid().values()
         found = sorted(sum(event["kind"] == "alloc" for event in history.events_of(self.setup, trace)) for trace in traces)
         self.assertEqual(found, sorted([5, *(5 + i % 3 for i in range(images - 1))]))

@@ -44,7 +44,7 @@ class Secrets(hosts_test.HostTest):
         self.assertNotIn(SECRET.encode(), trace.read_bytes())
         line = self.report()["process"]["command_line"]
         self.assertEqual(line[1:], ["return", "0", *ARGUMENTS.values(), "--token", "***"])
-        for arguments in (["report"], ["report", "--json"], ["info"], ["dump"], ["flame", "-o", "page.html"]):
+        for arguments in (["report"], ["report", "--json"], ["info"], ["export", "packets"], ["flame", "-o", "page.html"]):
             done = self.gpumem(arguments[0], trace, *arguments[1:])
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertNotIn(SECRET.encode(), done.stdout + done.stderr)

@@ -97,7 +97,7 @@ class Unchanged(hosts_test.HostTest):
         expected = EVENTS[words[0]] * 240
         if expected and not list(self.folder.glob("run.*.gmtrace")):  # killed, or another image, before the first append
             rings = [*pathlib.Path(self.ring_folder).glob("*.ring"), *self.folder.glob("*.ring")]
-            command = [str(self.setup.gpumem), "recover", "-o", str(self.folder / "run.0.gmtrace"), *map(str, rings)]
+            command = [str(self.setup.gpumem), "export", "trace", "-o", str(self.folder / "run.0.gmtrace"), *map(str, rings)]
             subprocess.run(command, check=True, capture_output=True, timeout=60)
         traces = sorted(self.folder.glob("run.*.gmtrace"))
         self.assertEqual(len(traces), 1 if expected else 0, traces)

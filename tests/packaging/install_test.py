@@ -104,6 +104,7 @@ class InstallTest(unittest.TestCase):
 
         self.assertEqual(completed("gpumemshim", "repo"), ["report"])
         self.assertEqual(completed("gpumemshim", "report", "--full"), ["--full-stacks", "--full"])
+        self.assertEqual(completed("gpumemshim", "report", "frag"), ["fragmentation"])
         for command in self.commands():
             self.assertIn(command, completed("gpumemshim", command))
             self.assertIn("--help", completed("gpumemshim", command, "--h"), command)

@@ -238,14 +238,14 @@ void Runner::CheckWhatIsLeft() {
 
 void Runner::CheckRecovered(const std::string& from) {
   const std::string to = folder_ + "/whole.gmtrace";
-  const pid_t recover = Start({setup_.gpumem, "recover", "--delete", "-o", to, from}, {}, folder_);
+  const pid_t recover = Start({setup_.gpumem, "export", "trace", "--delete", "-o", to, from}, {}, folder_);
   const int status = recover < 0 ? -1 : Wait(recover);
   if (status != 0) {
-    Wrong(absl::StrCat("gpumemshim recover ended with status ", status));
+    Wrong(absl::StrCat("gpumemshim export trace ended with status ", status));
     return;
   }
   const bool is_whole = !fs::exists(to);  // the file had it all already
-  if (is_whole && outcome_.no_file) Wrong("gpumemshim recover wrote nothing");
+  if (is_whole && outcome_.no_file) Wrong("gpumemshim export trace wrote nothing");
   if (is_whole) return;
   const Mapping file(truth_path_, PROT_READ);
   const Verdict verdict = CheckTrace(to, *reinterpret_cast<const Truth*>(file.data()), file.data());
@@ -253,9 +253,9 @@ void Runner::CheckRecovered(const std::string& from) {
     outcome_.verdict = verdict;
     outcome_.verdict.from_ring = verdict.found;
   }
-  if (!verdict.wrong.empty()) Wrong(absl::StrCat("as gpumemshim recover wrote it: ", verdict.wrong));
-  if (verdict.found != outcome_.verdict.found) Wrong("gpumemshim recover wrote another number of events");
-  if (TheOne(ring_folder_, ".ring") != "") Wrong("gpumemshim recover --delete left the ring");
+  if (!verdict.wrong.empty()) Wrong(absl::StrCat("as gpumemshim export trace wrote it: ", verdict.wrong));
+  if (verdict.found != outcome_.verdict.found) Wrong("gpumemshim export trace wrote another number of events");
+  if (TheOne(ring_folder_, ".ring") != "") Wrong("gpumemshim export trace --delete left the ring");
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // One round: start the victim with the recorder in front, kill -9 it at a chosen moment, hold what it left against what
-// it says of itself. Also through `gpumemshim recover`, whose file must say the same.
+// it says of itself. Also through `gpumemshim export trace`, whose file must say the same.
 //
 // Not thread-safe. Leaves nothing behind where the round was fine; keeps its folder where it was not, and names it.
 //

@@ -117,8 +117,10 @@ absl::StatusOr<std::string> MaskedCopy(const BundleOptions& options, Masker* mas
   const std::string masked = absl::StrCat(options.folder, "/trace.gmtrace");
   ChildOutput child;
   const bool is_trace = absl::EndsWith(options.trace, ".gmtrace");
-  GPUMEM_ASSIGN_OR_RETURN(const ChildOutput::Result result,
-                          child.Run({options.gpumem, is_trace ? "symbolize" : "import", "-o", named, options.trace}));
+  std::vector<std::string> command = {options.gpumem, "import"};
+  if (is_trace) command = {options.gpumem, "export", "trace", "--names"};
+  command.insert(command.end(), {"-o", named, options.trace});
+  GPUMEM_ASSIGN_OR_RETURN(const ChildOutput::Result result, child.Run(command));
   if (!fs::exists(named)) {
     absl::string_view why = absl::StripTrailingAsciiWhitespace(result.errors);
     absl::ConsumePrefix(&why, "gpumemshim: ");

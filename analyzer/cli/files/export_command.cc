@@ -13,7 +13,10 @@
 #include "base/output_file.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/files/named_trace.h"
+#include "cli/files/packet_text.h"
 #include "cli/files/parquet_export.h"
+#include "cli/files/recovered_trace.h"
 #include "cli/look/view_options.h"
 #include "cli/trace_options.h"
 #include "export/exporter.h"
@@ -26,7 +29,7 @@
 namespace gpumem {
 namespace {
 
-enum class FormatKind : uint8_t { kNone, kEvents, kStacks, kNumbers, kTables, kTool };
+enum class FormatKind : uint8_t { kNone, kEvents, kStacks, kNumbers, kTables, kTool, kText, kTrace };
 
 struct Format {
   absl::string_view name;
@@ -55,6 +58,9 @@ constexpr Format kFormats[] = {
     {"memorydebugger-log", FormatKind::kTool},
     {"tinytorch-status", FormatKind::kTool},
     {"tinytorch-log", FormatKind::kTool},
+    {"packets", FormatKind::kText},
+    {"events", FormatKind::kText},
+    {"trace", FormatKind::kTrace},
 };
 
 FormatKind KindOf(absl::string_view name) {
@@ -106,7 +112,7 @@ class ExportCommand final : public Command {
  public:
   absl::string_view name() const override { return "export"; }
   CommandPlace place() const override { return {CommandGroup::kFiles, 2}; }
-  absl::string_view summary() const override { return "a trace as a file of another tool"; }
+  absl::string_view summary() const override { return "a trace for other tools, as text, or whole again after a kill"; }
   absl::string_view arguments() const override { return "[FLAGS] FORMAT [FILE|DIR]..."; }
   absl::string_view help() const override {
     return R"(Writes a trace as a file that another tool opens, to -o FILE or to standard output. Of events:
@@ -137,13 +143,26 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
 
   parquet     a folder: one folder a table, and in it one a rank, as Hive partitions; table ranks says who is missing
 
+Of the file as it is, streamed, so any size works (with --json one object a line):
+
+  packets     every packet in protobuf's text form, decompressed
+  events      one line an event
+
+A trace again, as FILE.recovered.gmtrace or FILE.symbolized.gmtrace (FILE is unchanged unless you give --in-place):
+
+  trace       with the last events that a killed program left in its ring, in /dev/shm or beside the trace; a ring
+              without a trace becomes one. With --names: with functions and lines of its native frames, so that
+              every command gives the same answers on a machine without the binaries
+
   gpumemshim export pytorch run.gmtrace -o run.pickle
   gpumemshim export chrome run.gmtrace -o run.json --from 'step 3' --to 'step 5'
   gpumemshim export csv run.gmtrace --layer torch | head
   gpumemshim export pprof run.gmtrace -o peak.pb && go tool pprof -top peak.pb
   gpumemshim export collapsed --leaks --native full | grep optimizer
   gpumemshim export hta run.gmtrace -o run.raw.json.gz
-  gpumemshim export openmetrics run.gmtrace -o run.prom
+  gpumemshim export events --layer runtime --from 1.5s --to 2s | grep alloc_failed
+  gpumemshim export trace --in-place --delete traces/*.gmtrace
+  gpumemshim export trace --names run.gmtrace -o shared.gmtrace
   gpumemshim export parquet --partition rank runs/ -o tables
 )";
   }
@@ -151,13 +170,19 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
 
   void AddFlags(Flags* flags) override {
     view_.trace.AddFlags(flags);
-    flags->Add("-o,--output", &output_, "the file to write; one that is there is replaced").Value("FILE");
+    flags->Add("-o,--output", &output_, "the file to write; one that is there is replaced, but by no trace")
+        .Value("FILE");
+    limit_option_ = flags->Add("--limit", &limit_, "packets, events: stop after so many; 0 = all").Value("N");
     flags->Add("--max-file-size", &max_size_, "formats of events: end, properly closed, after about so many bytes")
         .Value("SIZE");
     flags->Add("--partition", &partition_, "parquet: a folder a rank in each table's folder, or none (rank)")
         .Value("WHAT")
         .OneOf({"rank", "none"});
     flags->Add("--jobs", &jobs_, "parquet: traces that are exported at once; 0 = one a core, at most 8 (0)").Value("N");
+    of_traces_ = flags->Begin("Flags of trace");
+    flags->Add("--names", &names_, "store the names of native frames");
+    flags->Add("--in-place", &in_place_, "change FILE itself");
+    flags->Add("--delete", &delete_, "remove the ring when its events are written");
     of_stacks_ = flags->Begin("Flags of stacks (pprof, speedscope, collapsed)");
     view_.AddChoiceFlags(flags);
     view_.AddFrameFlags(flags);
@@ -169,11 +194,17 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
     const std::string format = arguments.empty() ? "" : arguments.front();
     if (const std::string flag = of_stacks_.first_given(); !flag.empty() && KindOf(format) != FormatKind::kStacks)
       return absl::InvalidArgumentError(absl::StrCat(flag, " is for stacks: pprof, speedscope and collapsed"));
+    if (const std::string flag = of_traces_.first_given(); !flag.empty() && format != "trace")
+      return absl::InvalidArgumentError(absl::StrCat(flag, " is for trace: gpumemshim export trace"));
+    if (format == "trace") return ExportTrace({arguments.begin() + 1, arguments.end()}, console);
     if (format == "parquet") return ExportTables({arguments.begin() + 1, arguments.end()}, console);
     const FormatKind kind = KindOf(format);
     if (kind == FormatKind::kNone) return NoSuchFormat(format);
-    if (view_.trace.json)
-      return absl::InvalidArgumentError("export has no --json; its JSON formats are chrome and jsonl");
+    if (view_.trace.json && kind != FormatKind::kText)
+      return absl::InvalidArgumentError(
+          "--json is for packets, events and trace --names; JSON formats are chrome and jsonl");
+    if (limit_option_.given() && kind != FormatKind::kText)
+      return absl::InvalidArgumentError("--limit is for packets and events");
     uint64_t most = UINT64_MAX;
     if (!max_size_.empty()) {
       const std::optional<uint64_t> size = ParseBytes(max_size_);
@@ -196,6 +227,18 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
   }
 
  private:
+  absl::StatusOr<int> ExportTrace(const std::vector<std::string>& places, Console* console) const {
+    const TraceOptions& trace = view_.trace;
+    if (trace.filters() || limit_option_.given() || !max_size_.empty())
+      return absl::InvalidArgumentError("trace is of whole traces: flags that choose among events are not for it");
+    if (!names_ && (trace.json || trace.symbols.given()))
+      return absl::InvalidArgumentError("--json and flags of symbols are for trace --names");
+    if (!names_) return WriteRecoveredTraces({places, output_, in_place_, delete_}, console);
+    if (delete_ || trace.symbols.no_native_symbols)
+      return absl::InvalidArgumentError("--delete and --no-native-symbols are not for --names");
+    return WriteNamedTraces({places, output_, in_place_, trace.json, trace.symbols}, console);
+  }
+
   absl::StatusOr<int> ExportTables(const std::vector<std::string>& places, Console* console) const {
     if (view_.trace.filters() || view_.trace.json || !max_size_.empty()) {
       return absl::InvalidArgumentError(
@@ -227,6 +270,8 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
         return ExportStacks(format, places, output, console);
       case FormatKind::kTool:
         return ExportToolFile(format, places, output, console);
+      case FormatKind::kText:
+        return ExportText(format == "events", places, output, console);
       default:
         return ExportNumbers(places, output, console);
     }
@@ -273,6 +318,17 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
     return MakeChromeExporter(loaded, std::move(sink));
   }
 
+  absl::StatusOr<int> ExportText(bool of_events, const std::vector<std::string>& places, Output* output,
+                                 Console* console) const {
+    if (view_.trace.filters() && !of_events)
+      return absl::InvalidArgumentError("--device, --layer, --from and --to choose events: gpumemshim export events");
+    PacketTextRequest request{.place = places.empty() ? "" : places.front(), .json = view_.trace.json, .limit = limit_};
+    GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
+    GPUMEM_ASSIGN_OR_RETURN(request.filter, timed.ForAnalyze());
+    const PacketTextOutput out{output->sink(), [output] { return output->failed(); }};
+    return of_events ? WriteEventLines(request, out, console) : WritePackets(request, out, console);
+  }
+
   absl::StatusOr<int> ExportToolFile(const std::string& format, const std::vector<std::string>& places, Output* output,
                                      Console* console) {
     GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
@@ -312,8 +368,10 @@ Of whole traces, one or many, every table of gpumemshim sql (needs DuckDB, as th
   ViewOptions view_;
   std::string output_, max_size_, partition_ = "rank";
   size_t jobs_ = 0;
-  bool count_ = false;
-  FlagGroup of_stacks_;
+  uint64_t limit_ = 0;
+  Flag limit_option_;
+  bool count_ = false, names_ = false, in_place_ = false, delete_ = false;
+  FlagGroup of_stacks_, of_traces_;
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ void SayRingsWithoutTrace(const std::string& folder, Console* console) {
   if (rings.empty()) return;
   console->Complain(absl::StrCat(FormatCountOf(rings.size(), "process was", "processes were"),
                                  " killed before a trace was begun, and not counted here. To make a trace of what is "
-                                 "left: gpumemshim recover ",
+                                 "left: gpumemshim export trace ",
                                  ShellQuoted(rings.front())));
 }
 

@@ -47,10 +47,11 @@ Finding Clean(const RingOnDisk& ring) {
   const std::string size = FormatBytes(ring.memory_bytes), name = EscapeControls(ring.path);
   const absl::StatusOr<std::string> where = ClearRing(ring);
   if (!where.ok()) {
-    return {kCheck, Health::kWarning,
-            absl::StrCat("by ", ProcessOf(ring), ", ", size, ", stays: ", EscapeControls(where.status().message()),
-                         ": ", name),
-            absl::StrCat("to make a trace of it and remove it: gpumemshim recover --delete ", ShellQuoted(ring.path))};
+    return {
+        kCheck, Health::kWarning,
+        absl::StrCat("by ", ProcessOf(ring), ", ", size, ", stays: ", EscapeControls(where.status().message()), ": ",
+                     name),
+        absl::StrCat("to make a trace of it and remove it: gpumemshim export trace --delete ", ShellQuoted(ring.path))};
   }
   const std::string kept =
       where->empty() ? "nothing was in it" : absl::StrCat("what it held is in ", EscapeControls(*where));

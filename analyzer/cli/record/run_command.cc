@@ -201,7 +201,7 @@ folders are made.
           "doctor -- COMMAND");
       if (WIFSIGNALED(status))
         console->Complain(
-            "it was killed. If that was in its first moments: gpumemshim recover /dev/shm/gpumemshim.*.ring");
+            "it was killed. If that was in its first moments: gpumemshim export trace /dev/shm/gpumemshim.*.ring");
     } else if (WIFSIGNALED(status)) {
       console->Complain(absl::StrCat("the program died of signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
                                      "). Up to then: gpumemshim ",

@@ -228,7 +228,7 @@ std::string Foreign(const RingFile& ring, absl::string_view path, absl::string_v
   if (stat(std::string(trace_path).c_str(), &info) != 0 || info.st_uid != ring.owner_uid())
     return absl::StrCat(path,
                         " belongs to another user than the trace and was not read. To use it all the same: "
-                        "gpumemshim recover ",
+                        "gpumemshim export trace ",
                         path);
   return "";
 }

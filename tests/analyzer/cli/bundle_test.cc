@@ -138,7 +138,7 @@ TEST_F(BundleTest, NothingPrivateIsInIt) {
     EXPECT_EQ(files.count(name), 1u) << name << files.at("errors.txt");
   ASSERT_EQ(files.count("trace.gmtrace"), 1u);
   testing::WriteFile(folder_ + "/copy.gmtrace", files.at("trace.gmtrace"));
-  std::string all = RunGpumem({"dump", "copy.gmtrace"}, folder_).out;
+  std::string all = RunGpumem({"export", "packets", "copy.gmtrace"}, folder_).out;
   EXPECT_THAT(all, HasSubstr("/model.py")) << "names of files stay";
   EXPECT_THAT(all, HasSubstr("9.1.0.70")) << "versions stay";
   EXPECT_THAT(files.at("info.json"), HasSubstr("2.11.0+cu130"));
@@ -165,8 +165,8 @@ TEST_F(BundleTest, NumbersAreThoseOfTheTrace) {
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) entries += entry.exists() ? 1 : 0;
   EXPECT_EQ(entries, 2) << "nothing is left beside";
   testing::WriteFile(folder_ + "/copy.gmtrace", files.at("trace.gmtrace"));
-  EXPECT_EQ(RunGpumem({"dump", "--events", "copy.gmtrace"}, folder_).out,
-            RunGpumem({"dump", "--events", "run.gmtrace"}, folder_).out);
+  EXPECT_EQ(RunGpumem({"export", "events", "copy.gmtrace"}, folder_).out,
+            RunGpumem({"export", "events", "run.gmtrace"}, folder_).out);
 }
 
 TEST_F(BundleTest, WhatWasReplacedIsShownAndNotPutIn) {

@@ -56,13 +56,19 @@ TEST_F(CliTest, HelpAndVersion) {
   EXPECT_THAT(Run({"--help"}).out, HasSubstr("fragmentation"));
   EXPECT_THAT(Run({"--version"}).out, HasSubstr("gpumemshim 0."));
   for (const char* command : {"run", "report", "timeline", "peak", "at", "steps", "stages", "modules", "model", "leaks",
-                              "tree", "table", "sizes", "fragmentation", "info", "dump", "doctor"}) {
+                              "tree", "table", "sizes", "fragmentation", "info", "doctor"}) {
     const Outcome outcome = Run({command, "--help"});
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr(std::string("Usage: gpumemshim ") + command));
     EXPECT_THAT(outcome.out, HasSubstr("-h, --help"));
     EXPECT_EQ(Run({"help", command}).out, outcome.out);
   }
+}
+
+TEST_F(CliTest, HelpIsOneScreen) {
+  const std::vector<std::string> lines = absl::StrSplit(Run({"--help"}).out, '\n');
+  EXPECT_LE(lines.size(), 41) << "40, and what is after the last";
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 80) << line;
 }
 
 TEST_F(CliTest, ASectionOfTheReportIsACommandToo) {
@@ -168,6 +174,13 @@ TEST_F(CliTest, WrongUseIsCode2WithAHint) {
   expect({"detach", "1"}, "gpumemshim detach is now gpumemshim attach --stop PID");
   expect({"attach", "--stop"}, "gpumemshim attach PID, or --name TEXT");
   expect({"attach", "--stop", "--duration", "1s", "1"}, "--stop");
+  expect({"dump"}, "gpumemshim dump is now gpumemshim export packets");
+  expect({"recover"}, "gpumemshim recover is now gpumemshim export trace");
+  expect({"symbolize"}, "gpumemshim symbolize is now gpumemshim export trace --names");
+  expect({"export", "trace", "--json"}, "for trace --names");
+  expect({"export", "trace", "--device", "1"}, "of whole traces");
+  expect({"export", "trace", "--names", "--delete"}, "not for --names");
+  expect({"export", "csv", "--in-place"}, "--in-place is for trace");
   expect({"stacks"}, "gpumemshim stacks is now gpumemshim export collapsed");
   expect({"export", "chrome", "--leaks"}, "--leaks is for stacks");
   expect({"export", "collapsed", "--max-file-size", "1M"}, "for formats of events");
@@ -199,7 +212,7 @@ TEST_F(CliTest, WhatCannotBeReadIsCode3WithANextStep) {
   Put("empty.gmtrace", "");
   Put("foreign.gmtrace", std::string(4096, 'x'));
   for (const char* command :
-       {"report", "timeline", "peak", "leaks", "tree", "table", "sizes", "fragmentation", "info", "dump"}) {
+       {"report", "timeline", "peak", "leaks", "tree", "table", "sizes", "fragmentation", "info"}) {
     EXPECT_EQ(Run({command, "empty.gmtrace"}).exit_code, 3) << command;
     EXPECT_EQ(Run({command, "foreign.gmtrace"}).exit_code, 3) << command;
     EXPECT_THAT(Run({command, "foreign.gmtrace"}).out, IsEmpty()) << command;
@@ -227,7 +240,7 @@ TEST_F(CliTest, DamagedIsCode4AndAnsweredInPart) {
   EXPECT_FALSE(answer["damage"].is_null());
   EXPECT_EQ(answer["devices"][0]["peak"]["allocated_bytes"], 1536);
   EXPECT_THAT(Run({"report", "cut.gmtrace"}).out, HasSubstr("DAMAGED"));
-  EXPECT_EQ(Run({"dump", "cut.gmtrace"}).exit_code, 4);
+  EXPECT_EQ(Run({"export", "packets", "cut.gmtrace"}).exit_code, 4);
   const Outcome tree = Run({"tree", "cut.gmtrace", "--total", "--json"});
   EXPECT_EQ(tree.exit_code, 4);
   EXPECT_EQ(json::parse(tree.out)["nodes"][0]["bytes"], 1536);
@@ -310,27 +323,27 @@ TEST_F(CliTest, EveryCommandAnswersInJsonWithTheSchemaVersion) {
   }
 }
 
-TEST_F(CliTest, DumpPrintsPacketsAndEvents) {
+TEST_F(CliTest, ExportsPacketsAndEventsAsText) {
   Put("a.gmtrace", SmallTrace(true));
-  EXPECT_THAT(Run({"dump"}).out, HasSubstr("format_version: 1"));
-  const std::string events = Run({"dump", "--events"}).out;
+  EXPECT_THAT(Run({"export", "packets"}).out, HasSubstr("format_version: 1"));
+  const std::string events = Run({"export", "events"}).out;
   EXPECT_EQ(std::count(events.begin(), events.end(), '\n'), 4);
   EXPECT_THAT(events, HasSubstr("torch alloc device device=0 address=0x7f0000000200 size=1024"));
-  const std::string one = Run({"dump", "--events", "--json", "--limit", "1"}).out;
+  const std::string one = Run({"export", "events", "--json", "--limit", "1"}).out;
   EXPECT_EQ(json::parse(one)["kind"], "alloc");
   for (const char* key : {"schema_version", "time_ns", "layer", "memory", "address", "size_bytes", "requested_bytes",
                           "stream", "handle", "result", "took_ns", "thread", "stack", "tag", "api", "device"}) {
     EXPECT_TRUE(json::parse(one).contains(key)) << key;
   }
-  const json packet = json::parse(Run({"dump", "--json", "--limit", "1"}).out);
+  const json packet = json::parse(Run({"export", "packets", "--json", "--limit", "1"}).out);
   EXPECT_EQ(packet["type"], "header");
   EXPECT_EQ(packet["data"]["format_version"], 1);
 }
 
-TEST_F(CliTest, DumpChoosesEvents) {
+TEST_F(CliTest, ExportChoosesEvents) {
   Put("a.gmtrace", SmallTrace(true));
   const auto lines = [&](std::vector<std::string> filter) {
-    filter.insert(filter.begin(), {"dump", "--events"});
+    filter.insert(filter.begin(), {"export", "events"});
     const std::string out = Run(filter).out;
     return std::count(out.begin(), out.end(), '\n');
   };
@@ -341,7 +354,8 @@ TEST_F(CliTest, DumpChoosesEvents) {
   EXPECT_LT(lines({"--layer", "torch"}), 4);
   EXPECT_EQ(lines({"--to", "0ns"}), 1);
   EXPECT_EQ(lines({"--from", "1ns"}), 3);
-  EXPECT_EQ(Run({"dump", "--device", "0"}).exit_code, 2);
+  EXPECT_EQ(Run({"export", "packets", "--device", "0"}).exit_code, 2);
+  EXPECT_EQ(Run({"export", "chrome", "--limit", "1"}).exit_code, 2);
 }
 
 TEST_F(CliTest, NothingIsColouredInAPipe) {

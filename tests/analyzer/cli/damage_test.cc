@@ -112,10 +112,10 @@ TEST_F(DamagedTest, NumbersBehindTheGapArePyTorchs) {
 }
 
 TEST_F(DamagedTest, DumpsAndCopiesGoOnBehindIt) {
-  const Outcome dump = RunGpumem({"dump", "--events", "hole.gmtrace"}, folder_);
+  const Outcome dump = RunGpumem({"export", "events", "hole.gmtrace"}, folder_);
   EXPECT_EQ(dump.exit_code, 4);
   EXPECT_THAT(dump.err, HasSubstr("reading went on at byte"));
-  const Outcome copy = RunGpumem({"symbolize", "-o", "copy.gmtrace", "hole.gmtrace"}, folder_);
+  const Outcome copy = RunGpumem({"export", "trace", "--names", "-o", "copy.gmtrace", "hole.gmtrace"}, folder_);
   EXPECT_EQ(copy.exit_code, 4);
   const Outcome again = RunGpumem({"report", "--json", "copy.gmtrace"}, folder_);
   EXPECT_EQ(again.exit_code, 4) << "the copy is no better";

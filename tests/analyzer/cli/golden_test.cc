@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"sizes.json", {"sizes", "--measure", "reserved", "--json", "run.gmtrace"}},
                       Case{"export_collapsed.txt", {"export", "collapsed", "--total", "run.gmtrace"}},
                       Case{"fragmentation.txt", {"fragmentation", "--no-replay", "run.gmtrace"}},
-                      Case{"dump_events.txt", {"dump", "--events", "run.gmtrace"}}),
+                      Case{"export_events.txt", {"export", "events", "run.gmtrace"}}),
     [](const auto& each) {
       std::string name = each.param.file;
       name[name.find('.')] = '_';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-// `gpumemshim recover` and its flags, and what `gpumemshim doctor` says of rings that were left.
+// `gpumemshim export trace` and its flags, and what `gpumemshim doctor` says of rings that were left.
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -54,7 +54,7 @@ class RecoverTest : public ::testing::Test {
     return trace.Bytes();
   }
   void Put(const std::string& name, const std::string& bytes) { testing::WriteFile(Path(name), bytes); }
-  std::string EventsOf(const std::string& trace) { return Run({"dump", "--events", "--json", trace}).out; }
+  std::string EventsOf(const std::string& trace) { return Run({"export", "events", "--json", trace}).out; }
   static size_t Count(const std::string& text, const std::string& piece) {
     size_t count = 0;
     for (size_t at = 0; (at = text.find(piece, at)) != std::string::npos; at += piece.size()) ++count;
@@ -68,7 +68,7 @@ TEST_F(RecoverTest, WritesANewFileAndLeavesTheOldOne) {
   PutRing("a.ring");
   const std::string bytes = TraceOf("a.ring");
   Put("run.gmtrace", bytes);
-  const Outcome outcome = Run({"recover", "run.gmtrace"});
+  const Outcome outcome = Run({"export", "trace", "run.gmtrace"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("2 events recovered"));
   EXPECT_TRUE(Exists("run.recovered.gmtrace"));
@@ -77,14 +77,14 @@ TEST_F(RecoverTest, WritesANewFileAndLeavesTheOldOne) {
   EXPECT_EQ(std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()), bytes);
   unlink(Path("a.ring").c_str());
   EXPECT_EQ(Count(EventsOf("run.recovered.gmtrace"), "\"kind\""), 3u);
-  EXPECT_EQ(Run({"recover", "run.gmtrace"}).exit_code, 3) << "the ring is gone";
+  EXPECT_EQ(Run({"export", "trace", "run.gmtrace"}).exit_code, 3) << "the ring is gone";
 }
 
 TEST_F(RecoverTest, ANameThatIsTakenIsNotReplaced) {
   PutRing("a.ring");
   Put("run.gmtrace", TraceOf("a.ring"));
   Put("out.gmtrace", "mine");
-  const Outcome outcome = Run({"recover", "run.gmtrace", "-o", "out.gmtrace"});
+  const Outcome outcome = Run({"export", "trace", "run.gmtrace", "-o", "out.gmtrace"});
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.err, HasSubstr("-o"));
 }
@@ -92,34 +92,35 @@ TEST_F(RecoverTest, ANameThatIsTakenIsNotReplaced) {
 TEST_F(RecoverTest, InPlaceAppendsOnceAndDeleteRemovesTheRing) {
   PutRing("a.ring");
   Put("run.gmtrace", TraceOf("a.ring") + "\x0a");  // and the beginning of a packet
-  EXPECT_EQ(Run({"recover", "--in-place", "run.gmtrace"}).exit_code, 0);
+  EXPECT_EQ(Run({"export", "trace", "--in-place", "run.gmtrace"}).exit_code, 0);
   EXPECT_EQ(Count(EventsOf("run.gmtrace"), "\"kind\""), 3u);
-  const Outcome again = Run({"recover", "--in-place", "--delete", "run.gmtrace"});
+  const Outcome again = Run({"export", "trace", "--in-place", "--delete", "run.gmtrace"});
   EXPECT_EQ(again.exit_code, 0);
   EXPECT_THAT(again.out, HasSubstr("recovered already"));
   EXPECT_EQ(Count(EventsOf("run.gmtrace"), "\"kind\""), 3u);
   Put("other.gmtrace", TraceOf("a.ring"));
-  EXPECT_EQ(Run({"recover", "--delete", "other.gmtrace"}).exit_code, 0);
+  EXPECT_EQ(Run({"export", "trace", "--delete", "other.gmtrace"}).exit_code, 0);
   EXPECT_FALSE(Exists("a.ring"));
 }
 
 TEST_F(RecoverTest, ARingAloneBecomesATraceThatNamesItsProgram) {
   PutRing("gpumemshim.1.2.ring");
-  EXPECT_EQ(Run({"recover", "gpumemshim.1.2.ring", "-o", "out.gmtrace"}).exit_code, 0);
+  EXPECT_EQ(Run({"export", "trace", "gpumemshim.1.2.ring", "-o", "out.gmtrace"}).exit_code, 0);
   const Outcome outcome = Run({"info", "out.gmtrace"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("train"));
-  EXPECT_EQ(Run({"recover", "--in-place", "gpumemshim.1.2.ring"}).exit_code, 3) << "there is no trace to append to";
+  EXPECT_EQ(Run({"export", "trace", "--in-place", "gpumemshim.1.2.ring"}).exit_code, 3)
+      << "there is no trace to append to";
 }
 
 TEST_F(RecoverTest, EachProcessOfAConcatenatedTrace) {
   PutRing("a.ring");
   PutRing("b.ring", kGone + 1);
   Put("both.gmtrace", TraceOf("a.ring") + TraceOf("b.ring", kGone + 1));
-  const Outcome in_place = Run({"recover", "--in-place", "both.gmtrace"});
+  const Outcome in_place = Run({"export", "trace", "--in-place", "both.gmtrace"});
   EXPECT_EQ(in_place.exit_code, 3);
   EXPECT_THAT(in_place.err, HasSubstr("--in-place"));
-  const Outcome outcome = Run({"recover", "--delete", "both.gmtrace"});
+  const Outcome outcome = Run({"export", "trace", "--delete", "both.gmtrace"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("4 events recovered"));
   EXPECT_FALSE(Exists("a.ring"));
@@ -128,11 +129,11 @@ TEST_F(RecoverTest, EachProcessOfAConcatenatedTrace) {
 }
 
 TEST_F(RecoverTest, WrongUseAndWhatIsNoTrace) {
-  EXPECT_EQ(Run({"recover", "-o", "x.gmtrace", "--in-place", "run.gmtrace"}).exit_code, 2);
-  EXPECT_EQ(Run({"recover", "-o", "x.gmtrace", "a", "b"}).exit_code, 2);
-  EXPECT_EQ(Run({"recover", "nothing.gmtrace"}).exit_code, 3);
+  EXPECT_EQ(Run({"export", "trace", "-o", "x.gmtrace", "--in-place", "run.gmtrace"}).exit_code, 2);
+  EXPECT_EQ(Run({"export", "trace", "-o", "x.gmtrace", "a", "b"}).exit_code, 2);
+  EXPECT_EQ(Run({"export", "trace", "nothing.gmtrace"}).exit_code, 3);
   Put("damaged.ring", std::string("GPUMRING") + std::string(4096, '\xff'));
-  const Outcome outcome = Run({"recover", "damaged.ring"});
+  const Outcome outcome = Run({"export", "trace", "damaged.ring"});
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.err, HasSubstr("damaged.ring"));
 }
@@ -141,7 +142,7 @@ TEST_F(RecoverTest, ACompleteTraceIsLeftAsItIs) {
   TraceBuilder trace;
   trace.CudaAlloc(1, 1).End();
   Put("run.gmtrace", trace.Bytes());
-  const Outcome outcome = Run({"recover", "run.gmtrace"});
+  const Outcome outcome = Run({"export", "trace", "run.gmtrace"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("complete"));
   EXPECT_FALSE(Exists("run.recovered.gmtrace"));
@@ -170,7 +171,7 @@ TEST_F(RecoverTest, AFoldersReportNamesRingsWithoutATrace) {
   const Outcome outcome = Run({"report", folder_});
   EXPECT_THAT(outcome.err, HasSubstr("1 process was killed before a trace was begun"));
   EXPECT_THAT(outcome.out, HasSubstr("killed, end unknown"));
-  EXPECT_THAT(Run({"recover", "c.gmtrace.1f.ring", "-o", "c.gmtrace"}).out, HasSubstr("1 event"));
+  EXPECT_THAT(Run({"export", "trace", "c.gmtrace.1f.ring", "-o", "c.gmtrace"}).out, HasSubstr("1 event"));
 }
 
 TEST_F(RecoverTest, ATraceNamesItsRingByTheProgramsOldName) {
@@ -197,7 +198,7 @@ TEST_F(RecoverTest, DoctorPutsThemBesideTheirTraces) {
   const Outcome outcome = Run({"doctor", "--clean", "--json"}, here);
   EXPECT_THAT(outcome.out, HasSubstr("ring removed"));
   EXPECT_THAT(outcome.out, HasSubstr("run.gmtrace.ring"));
-  EXPECT_THAT(outcome.out, HasSubstr("gpumemshim recover --delete"));  // the other one, which names no trace
+  EXPECT_THAT(outcome.out, HasSubstr("gpumemshim export trace --delete"));  // the other one, which names no trace
   EXPECT_FALSE(Exists(name));
   EXPECT_TRUE(Exists("gpumemshim.1.2.ring"));
   EXPECT_EQ(Count(EventsOf("run.gmtrace"), "\"alloc\""), 3u);

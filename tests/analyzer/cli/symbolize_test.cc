@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-// `gpumemshim symbolize`: the trace answers the same once the binaries are gone, and is never damaged. The traced
-// module is a copy of this test, whose code is asked for its own names.
+// `gpumemshim export trace --names`: the trace answers the same once the binaries are gone, and is never damaged. The
+// traced module is a copy of this test, whose code is asked for its own names.
 
 #include <gmock/gmock.h>
 #include <link.h>
@@ -106,7 +106,7 @@ TEST_F(SymbolizeTest, AnswersTheSameWithoutTheBinaries) {
   const std::string before = Bytes(Path("run.gmtrace"));
   const std::string stacks = Stacks("run.gmtrace");
   ASSERT_THAT(stacks, HasSubstr("AskedForIt"));
-  const Outcome outcome = Run({"symbolize", "run.gmtrace"});
+  const Outcome outcome = Run({"export", "trace", "--names", "run.gmtrace"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("run.symbolized.gmtrace: names for 1 of 2 native addresses"));
   EXPECT_THAT(outcome.out, HasSubstr("is not on this machine"));
@@ -116,13 +116,13 @@ TEST_F(SymbolizeTest, AnswersTheSameWithoutTheBinaries) {
   const std::string now = Stacks("run.symbolized.gmtrace");
   EXPECT_EQ(now.substr(now.find("      bytes")), stacks.substr(stacks.find("      bytes")));
   EXPECT_THAT(now, HasSubstr("AskedForIt"));
-  const Outcome again = Run({"symbolize", "run.symbolized.gmtrace", "-o", "again.gmtrace"});
+  const Outcome again = Run({"export", "trace", "--names", "run.symbolized.gmtrace", "-o", "again.gmtrace"});
   EXPECT_EQ(Bytes(Path("again.gmtrace")), Bytes(Path("run.symbolized.gmtrace"))) << again.err;
 }
 
 TEST_F(SymbolizeTest, KeepsTheTraceWhole) {
   Put("run.gmtrace", Trace().End().Bytes());
-  ASSERT_EQ(Run({"symbolize", "--in-place", "run.gmtrace"}).exit_code, 0);
+  ASSERT_EQ(Run({"export", "trace", "--names", "--in-place", "run.gmtrace"}).exit_code, 0);
   auto reader = PacketReader::Open(Path("run.gmtrace"));
   ASSERT_TRUE(reader.ok());
   RawPacket packet;
@@ -142,7 +142,7 @@ TEST_F(SymbolizeTest, KeepsTheTraceWhole) {
 TEST_F(SymbolizeTest, JoinsWithOtherTraces) {
   Put("a.gmtrace", Trace().End().Bytes());
   Put("b.gmtrace", Trace().End().Bytes());
-  ASSERT_EQ(Run({"symbolize", "--in-place", "a.gmtrace", "b.gmtrace"}).exit_code, 0);
+  ASSERT_EQ(Run({"export", "trace", "--names", "--in-place", "a.gmtrace", "b.gmtrace"}).exit_code, 0);
   Put("both.gmtrace", Bytes(Path("a.gmtrace")) + Bytes(Path("b.gmtrace")));
   ForgetEverything();
   auto reader = TraceReader::Open(Path("both.gmtrace"));
@@ -158,24 +158,24 @@ TEST_F(SymbolizeTest, JoinsWithOtherTraces) {
   EXPECT_EQ(reader->missing_packets(), 0u);
   // A joined trace is symbolized process by process.
   Put("joined.gmtrace", Trace().End().Bytes() + Trace().End().Bytes());
-  EXPECT_EQ(Run({"symbolize", "joined.gmtrace"}).exit_code, 0);
-  EXPECT_EQ(Run({"dump", "--events", "joined.symbolized.gmtrace"}).out,
-            Run({"dump", "--events", "joined.gmtrace"}).out);
+  EXPECT_EQ(Run({"export", "trace", "--names", "joined.gmtrace"}).exit_code, 0);
+  EXPECT_EQ(Run({"export", "events", "joined.symbolized.gmtrace"}).out,
+            Run({"export", "events", "joined.gmtrace"}).out);
 }
 
 TEST_F(SymbolizeTest, ReplacesOnlyWhatIsWhole) {
   std::string bytes = Trace().End().Bytes();
   bytes[bytes.size() / 2] ^= 1;
   Put("damaged.gmtrace", bytes);
-  const Outcome in_place = Run({"symbolize", "--in-place", "damaged.gmtrace"});
+  const Outcome in_place = Run({"export", "trace", "--names", "--in-place", "damaged.gmtrace"});
   EXPECT_EQ(in_place.exit_code, 3);
   EXPECT_THAT(in_place.err, HasSubstr("-o"));
   EXPECT_EQ(Bytes(Path("damaged.gmtrace")), bytes);
-  EXPECT_EQ(Run({"symbolize", "-o", "readable.gmtrace", "damaged.gmtrace"}).exit_code, 4);
+  EXPECT_EQ(Run({"export", "trace", "--names", "-o", "readable.gmtrace", "damaged.gmtrace"}).exit_code, 4);
 
   Put("there.gmtrace", "kept");
   Put("run.gmtrace", Trace().End().Bytes());
-  EXPECT_EQ(Run({"symbolize", "-o", "there.gmtrace", "run.gmtrace"}).exit_code, 3);
+  EXPECT_EQ(Run({"export", "trace", "--names", "-o", "there.gmtrace", "run.gmtrace"}).exit_code, 3);
   EXPECT_EQ(Bytes(Path("there.gmtrace")), "kept");
   for (const auto& entry : fs::directory_iterator(folder_))
     EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << "nothing half-written is left";
@@ -185,7 +185,7 @@ TEST_F(SymbolizeTest, KeepsModeAndLink) {
   Put("run.gmtrace", Trace().End().Bytes());
   chmod(Path("run.gmtrace").c_str(), 0640);
   fs::create_symlink("run.gmtrace", Path("link.gmtrace"));
-  ASSERT_EQ(Run({"symbolize", "--in-place", "link.gmtrace"}).exit_code, 0);
+  ASSERT_EQ(Run({"export", "trace", "--names", "--in-place", "link.gmtrace"}).exit_code, 0);
   EXPECT_TRUE(fs::is_symlink(Path("link.gmtrace")));
   struct stat info {};
   ASSERT_EQ(stat(Path("run.gmtrace").c_str(), &info), 0);
@@ -206,11 +206,11 @@ TEST_F(SymbolizeTest, LeavesARunningProgramsTraceAlone) {
   trace.header().set_hostname(host);
   const std::string bytes = trace.Bytes();
   Put("run.gmtrace", bytes);
-  const Outcome outcome = Run({"symbolize", "--in-place", "run.gmtrace"});
+  const Outcome outcome = Run({"export", "trace", "--names", "--in-place", "run.gmtrace"});
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.err, HasSubstr("still runs"));
   EXPECT_EQ(Bytes(Path("run.gmtrace")), bytes);
-  EXPECT_THAT(Run({"symbolize", "run.gmtrace"}).out, HasSubstr("still runs"));
+  EXPECT_THAT(Run({"export", "trace", "--names", "run.gmtrace"}).out, HasSubstr("still runs"));
 }
 
 TEST_F(SymbolizeTest, TakesTheRingOfAKilledProcessAlong) {
@@ -224,19 +224,19 @@ TEST_F(SymbolizeTest, TakesTheRingOfAKilledProcessAlong) {
   trace.header().set_process_start_ticks(1234);
   trace.header().mutable_ring()->set_path(Path("a.ring"));
   Put("run.gmtrace", trace.Bytes());
-  const Outcome outcome = Run({"symbolize", "--json", "run.gmtrace"});
+  const Outcome outcome = Run({"export", "trace", "--names", "--json", "run.gmtrace"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto answer = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(answer["files"][0]["recovered_events"], 1);
   unlink(Path("a.ring").c_str());
   ForgetEverything();
-  EXPECT_THAT(Run({"dump", "--events", "run.symbolized.gmtrace"}).out, HasSubstr("0x7f0001000000"));
+  EXPECT_THAT(Run({"export", "events", "run.symbolized.gmtrace"}).out, HasSubstr("0x7f0001000000"));
   EXPECT_THAT(Stacks("run.symbolized.gmtrace"), HasSubstr("AskedForIt"));
 }
 
 TEST_F(SymbolizeTest, SaysInJsonWhatItFound) {
   Put("run.gmtrace", Trace().End().Bytes());
-  const auto answer = nlohmann::json::parse(Run({"symbolize", "--json", "run.gmtrace"}).out);
+  const auto answer = nlohmann::json::parse(Run({"export", "trace", "--names", "--json", "run.gmtrace"}).out);
   EXPECT_EQ(answer["schema_version"], kJsonSchemaVersion);
   const auto& file = answer["files"][0];
   EXPECT_EQ(file["file"], "run.symbolized.gmtrace");
@@ -258,12 +258,12 @@ TEST_F(SymbolizeTest, FlagsReachAllCommands) {
     fs::remove_all(Path("cache"));
     EXPECT_THAT(Run({command, "--full-stacks", "--symbols", "victim", "run.gmtrace"}).out, HasSubstr("AskedForIt"));
     fs::remove_all(Path("cache"));
-    EXPECT_THAT(Run({command, "run.gmtrace"}).err, HasSubstr("gpumemshim symbolize"));
-    EXPECT_THAT(Run({command, "--json", "run.gmtrace"}).out, HasSubstr("gpumemshim symbolize"));
+    EXPECT_THAT(Run({command, "run.gmtrace"}).err, HasSubstr("gpumemshim export trace --names"));
+    EXPECT_THAT(Run({command, "--json", "run.gmtrace"}).out, HasSubstr("gpumemshim export trace --names"));
   }
   EXPECT_EQ(Run({"peak", "--symbols", "no/such/file", "run.gmtrace"}).exit_code, 2);
   EXPECT_EQ(Run({"peak", "--sysroot", "no/such/folder", "run.gmtrace"}).exit_code, 2);
-  EXPECT_EQ(Run({"symbolize", "--in-place", "-o", "x", "run.gmtrace"}).exit_code, 2);
+  EXPECT_EQ(Run({"export", "trace", "--names", "--in-place", "-o", "x", "run.gmtrace"}).exit_code, 2);
 }
 
 }  // namespace

@@ -146,8 +146,9 @@ TEST(SymbolizerTest, SaysWhichFilesAreMissing) {
   const StackTable table = TableOf(trace);
   Symbolizer symbolizer(&table);
   symbolizer.Prepare();
-  EXPECT_THAT(symbolizer.notes(),
-              ElementsAre(AllOf(HasSubstr("libfoo.so"), HasSubstr("gpumemshim symbolize"), HasSubstr("--sysroot"))));
+  EXPECT_THAT(
+      symbolizer.notes(),
+      ElementsAre(AllOf(HasSubstr("libfoo.so"), HasSubstr("gpumemshim export trace --names"), HasSubstr("--sysroot"))));
   EXPECT_THAT(symbolizer.Resolve(stack)[0].function, HasSubstr("libfoo.so+0x"));
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include "cli/files/recovered_trace.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,9 +20,7 @@
 #include "base/output_file.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
-#include "cli/commands.h"
 #include "cli/copy_bytes.h"
-#include "cli/trace_options.h"
 #include "ledger/load/find_traces.h"
 #include "trace/file_window.h"
 #include "trace/ring/ring_file.h"
@@ -29,7 +29,7 @@
 namespace gpumem {
 namespace {
 
-bool WritePackets(const Recovery& recovery, int descriptor) {
+bool AppendPackets(const Recovery& recovery, int descriptor) {
   uint64_t sequence = recovery.next_sequence;
   for (const RecoveredPacket& packet : recovery.packets) {
     if (!WriteAll(descriptor, FramePacket(packet, sequence++))) return false;
@@ -62,7 +62,7 @@ absl::Status AppendInPlace(const std::string& path, const Recovery& recovery) {
   if (descriptor < 0) return FileError("write", path);
   const absl::Cleanup closer = [descriptor] { close(descriptor); };
   const off_t whole = static_cast<off_t>(recovery.whole_bytes);
-  if (ftruncate(descriptor, whole) == 0 && WritePackets(recovery, descriptor)) return absl::OkStatus();
+  if (ftruncate(descriptor, whole) == 0 && AppendPackets(recovery, descriptor)) return absl::OkStatus();
   const absl::Status failed = FileError("write", path);
   if (ftruncate(descriptor, whole) != 0) return FileError("undo half a recovery in", path);
   return failed;
@@ -92,55 +92,19 @@ std::string NoRing(const std::string& trace, const Recovery& recovery) {
   if (recovery.process == ProcessState::kUnknown) {
     return absl::StrCat(trace,
                         ": whether its process has ended can be told only on the machine where it ran. Run "
-                        "gpumemshim recover there");
+                        "gpumemshim export trace there");
   }
   return absl::StrCat(trace, ": its ring is gone, so what the file holds is all there is");
 }
 
-class RecoverCommand final : public Command {
+class TraceRecoverer {
  public:
-  absl::string_view name() const override { return "recover"; }
-  CommandPlace place() const override { return {CommandGroup::kFiles, 5}; }
-  absl::string_view summary() const override { return "a complete trace from what a killed program left behind"; }
-  absl::string_view arguments() const override { return "[FLAGS] [FILE|RING...]"; }
-  absl::string_view help() const override {
-    return R"(Writes FILE.recovered.gmtrace: the trace, followed by the last events that a killed or aborted program left
-in its ring, in /dev/shm or beside the trace (FILE.ring). Other commands read that ring by themselves while
-it is there; the new file no longer needs it. A RING without a trace becomes a trace of its own. FILE is
-unchanged unless you give --in-place.
+  explicit TraceRecoverer(const RecoverRequest& request) : request_(request) {}
 
-  gpumemshim recover
-  gpumemshim recover --in-place --delete traces/*.gmtrace
-  gpumemshim recover gpumemshim.train.4242.gmtrace.1f3a.ring -o run.gmtrace
-)";
-  }
-  size_t most_arguments() const override { return SIZE_MAX; }
-
-  void AddFlags(Flags* flags) override {
-    flags->Add("-o,--output", &output_, "the file to write").Value("FILE");
-    flags->Add("--in-place", &in_place_, "append to FILE itself");
-    flags->Add("--delete", &delete_, "remove the ring when its events are written");
-  }
-
-  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    if (!output_.empty() && (in_place_ || arguments.size() > 1)) {
-      return absl::InvalidArgumentError("-o names one new file: give one FILE with it, and not --in-place.");
-    }
-    int code = kExitFine;
-    for (const std::string& argument : arguments.empty() ? std::vector<std::string>{""} : arguments) {
-      const absl::Status status = RecoverOne(argument, console);
-      if (status.ok()) continue;
-      console->Complain(absl::StrCat(status.message(), "."));
-      code = kExitCannotRead;
-    }
-    return code;
-  }
-
- private:
-  absl::Status RecoverOne(const std::string& argument, Console* console) const {
+  absl::Status Write(const std::string& argument, Console* console) const {
     GPUMEM_ASSIGN_OR_RETURN(const std::string path, FindTrace(argument));
     const bool is_ring = RingFile::Open(path).ok();
-    if (is_ring && in_place_) return absl::InvalidArgumentError(absl::StrCat(path, " is a ring, not a trace"));
+    if (is_ring && request_.in_place) return absl::InvalidArgumentError(absl::StrCat(path, " is a ring, not a trace"));
     std::vector<Recovery> recoveries;
     if (is_ring) {
       GPUMEM_ASSIGN_OR_RETURN(Recovery alone, RecoverRingAlone(path));
@@ -153,26 +117,28 @@ unchanged unless you give --in-place.
     }
     const auto has_packets = [](const Recovery& recovery) { return !recovery.packets.empty(); };
     if (std::none_of(recoveries.begin(), recoveries.end(), has_packets)) return NothingFound(path, recoveries, console);
-    if (in_place_ && std::any_of(recoveries.begin(), recoveries.end() - 1, has_packets)) {
+    if (request_.in_place && std::any_of(recoveries.begin(), recoveries.end() - 1, has_packets)) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, " holds several processes, so it cannot be changed in place: leave --in-place out"));
     }
-    const std::string to = in_place_          ? path
-                           : !output_.empty() ? output_
-                           : is_ring          ? NameOfRingsTrace(path)
-                                              : NameOfRecovered(path);
-    GPUMEM_RETURN_IF_ERROR(in_place_ ? AppendInPlace(path, recoveries.back())
-                                     : WriteCopy(is_ring ? "" : path, recoveries, to, !output_.empty()));
+    const std::string to = request_.in_place          ? path
+                           : !request_.output.empty() ? request_.output
+                           : is_ring                  ? NameOfRingsTrace(path)
+                                                      : NameOfRecovered(path);
+    GPUMEM_RETURN_IF_ERROR(request_.in_place
+                               ? AppendInPlace(path, recoveries.back())
+                               : WriteCopy(is_ring ? "" : path, recoveries, to, !request_.output.empty()));
     Tell(recoveries, to, console);
     return absl::OkStatus();
   }
 
+ private:
   // No process of the file left anything: says why, of the first that has no End, else of the last.
   absl::Status NothingFound(const std::string& path, const std::vector<Recovery>& recoveries, Console* console) const {
     auto of = std::find_if(recoveries.begin(), recoveries.end() - 1, [](const Recovery& r) { return !r.complete; });
     const std::string idle = NothingToDo(path, *of);
     if (idle.empty()) return absl::NotFoundError(NoRing(path, *of));
-    if (delete_ && of->read_ring) RemoveRing(*of, console);
+    if (request_.deletes_ring && of->read_ring) RemoveRing(*of, console);
     console->Print(absl::StrCat(idle, "\n"));
     return absl::OkStatus();
   }
@@ -182,7 +148,7 @@ unchanged unless you give --in-place.
     for (const Recovery& recovery : recoveries) {
       if (!recovery.note.empty()) console->Complain(recovery.note);
       events += recovery.events;
-      if (delete_ && recovery.read_ring) RemoveRing(recovery, console);
+      if (request_.deletes_ring && recovery.read_ring) RemoveRing(recovery, console);
     }
     console->Print(absl::StrCat(to, ": ", FormatCountOf(events, "event", "events"),
                                 " recovered from the ring of the killed process. Next: gpumemshim report ",
@@ -194,12 +160,23 @@ unchanged unless you give --in-place.
     console->Complain(absl::StrCat("cannot remove ", recovery.ring_path, ": ", std::strerror(errno), "."));
   }
 
-  std::string output_;
-  bool in_place_ = false, delete_ = false;
+  const RecoverRequest& request_;
 };
 
 }  // namespace
 
-std::unique_ptr<Command> MakeRecoverCommand() { return std::make_unique<RecoverCommand>(); }
+absl::StatusOr<int> WriteRecoveredTraces(const RecoverRequest& request, Console* console) {
+  if (!request.output.empty() && (request.in_place || request.places.size() > 1))
+    return absl::InvalidArgumentError("-o names one new file: give one FILE with it, and not --in-place.");
+  const TraceRecoverer recoverer(request);
+  int code = kExitFine;
+  for (const std::string& place : request.places.empty() ? std::vector<std::string>{""} : request.places) {
+    const absl::Status status = recoverer.Write(place, console);
+    if (status.ok()) continue;
+    console->Complain(absl::StrCat(status.message(), "."));
+    code = kExitCannotRead;
+  }
+  return code;
+}
 
 }  // namespace gpumem

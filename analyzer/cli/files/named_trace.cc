@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include "cli/files/named_trace.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -13,10 +15,7 @@
 #include "base/output_file.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
-#include "cli/commands.h"
 #include "cli/files/symbolized_copy.h"
-#include "cli/symbol_flags.h"
-#include "cli/trace_options.h"
 #include "ledger/load/find_traces.h"
 #include "ledger/load/own_trace.h"
 #include "render/page.h"
@@ -79,7 +78,7 @@ std::string WrittenJson(const std::vector<Written>& all) {
   JsonWriter json(&out);
   json.BeginObject();
   json.Field("schema_version", kJsonSchemaVersion);
-  json.Field("command", "symbolize");
+  json.Field("command", "export");
   json.Key("files");
   json.BeginArray();
   for (const Written& written : all) {
@@ -128,40 +127,13 @@ void AddWritten(const Written& written, Page* page) {
   for (const std::string& note : written.copy.notes()) page->Paragraph("  - ", note, Tone::kAside);
 }
 
-class SymbolizeCommand final : public Command {
+class TraceNamer {
  public:
-  absl::string_view name() const override { return "symbolize"; }
-  CommandPlace place() const override { return {CommandGroup::kFiles, 6}; }
-  absl::string_view summary() const override {
-    return "store the names of native frames in the trace, for other machines";
-  }
-  absl::string_view arguments() const override { return "[FLAGS] [FILE...]"; }
-  absl::string_view help() const override {
-    return R"(Writes FILE.symbolized.gmtrace: the trace with functions, source lines and inlined functions of its native
-frames, so that every command gives the same answers on a machine without the binaries. Python frames need
-no symbols. Events in the ring of a killed process are included. FILE is unchanged unless you give
---in-place, which replaces it atomically.
+  explicit TraceNamer(const NameRequest& request) : request_(request) {}
 
-  gpumemshim symbolize                           the newest trace here
-  gpumemshim symbolize --in-place traces/*.gmtrace
-  gpumemshim symbolize run.gmtrace -o shared.gmtrace
-  gpumemshim symbolize --sysroot /mnt/node7 run.gmtrace
-)";
-  }
-  size_t most_arguments() const override { return SIZE_MAX; }
-
-  void AddFlags(Flags* flags) override {
-    flags->Add("-o,--output", &output_, "the file to write").Value("FILE");
-    flags->Add("--in-place", &in_place_, "replace FILE itself");
-    flags->Add("--json", &json_, "what was found, for machines (docs/json.md)");
-    symbols_.AddPlaces(flags);
-  }
-
-  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    if (!output_.empty() && (in_place_ || arguments.size() > 1)) {
-      return absl::InvalidArgumentError("-o names one new file: give one FILE with it, and not --in-place.");
-    }
-    GPUMEM_ASSIGN_OR_RETURN(options_, symbols_.Options());
+  absl::StatusOr<int> Run(Console* console) {
+    GPUMEM_ASSIGN_OR_RETURN(options_, request_.symbols.Options());
+    const std::vector<std::string>& arguments = request_.places;
     std::vector<Written> all;
     int code = kExitFine;
     for (const std::string& argument : arguments.empty() ? std::vector<std::string>{""} : arguments) {
@@ -185,7 +157,8 @@ no symbols. Events in the ring of a killed process are included. FILE is unchang
     GPUMEM_ASSIGN_OR_RETURN(const std::string path, FindTrace(argument));
     std::vector<std::string> files;
     for (const SeriesFile& file : FindSeries(path).files) files.push_back(file.path);
-    if (!in_place_) return Write(files, output_.empty() ? NameOfSymbolized(files.front()) : output_, all, console);
+    if (!request_.in_place)
+      return Write(files, request_.output.empty() ? NameOfSymbolized(files.front()) : request_.output, all, console);
     for (const std::string& file : files) {
       std::error_code error;
       const fs::path real = fs::canonical(file, error);  // a link stays one
@@ -207,16 +180,16 @@ no symbols. Events in the ring of a killed process are included. FILE is unchang
                       return options;
                     })};
     const OutputOptions new_file{
-        .is_named = !output_.empty(), .keeps = !in_place_, .is_durable = true, .like = from.front()};
+        .is_named = !request_.output.empty(), .keeps = !request_.in_place, .is_durable = true, .like = from.front()};
     GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file, OutputFile::Create(to, new_file));
     for (const std::string& one : from) {
       GPUMEM_RETURN_IF_ERROR(written.copy.Append(one, file.get()));
     }
-    if (in_place_ && written.copy.running()) {
+    if (request_.in_place && written.copy.running()) {
       return absl::FailedPreconditionError(
           absl::StrCat(to, ": the program still runs and writes to it. Write a copy with -o"));
     }
-    if (in_place_ && !written.copy.damage().empty()) {
+    if (request_.in_place && !written.copy.damage().empty()) {
       return absl::DataLossError(
           absl::StrCat(written.copy.damage(), ". A damaged file is not changed in place. Write a copy with -o"));
     }
@@ -226,7 +199,7 @@ no symbols. Events in the ring of a killed process are included. FILE is unchang
   }
 
   void Tell(const std::vector<Written>& all, Console* console) const {
-    if (json_) return console->Print(WrittenJson(all));
+    if (request_.json) return console->Print(WrittenJson(all));
     if (all.empty()) return;
     Page page(console->out_style());
     for (const Written& written : all) AddWritten(written, &page);
@@ -234,14 +207,16 @@ no symbols. Events in the ring of a killed process are included. FILE is unchang
     console->Print(page.text());
   }
 
-  std::string output_;
-  bool in_place_ = false, json_ = false;
-  SymbolFlags symbols_;
+  const NameRequest& request_;
   SymbolizerOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Command> MakeSymbolizeCommand() { return std::make_unique<SymbolizeCommand>(); }
+absl::StatusOr<int> WriteNamedTraces(const NameRequest& request, Console* console) {
+  if (!request.output.empty() && (request.in_place || request.places.size() > 1))
+    return absl::InvalidArgumentError("-o names one new file: give one FILE with it, and not --in-place.");
+  return TraceNamer(request).Run(console);
+}
 
 }  // namespace gpumem

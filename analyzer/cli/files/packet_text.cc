@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include "cli/files/packet_text.h"
+
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -13,8 +15,6 @@
 #include "base/json_writer.h"
 #include "base/utf8.h"
 #include "cli/command.h"
-#include "cli/commands.h"
-#include "cli/trace_options.h"
 #include "gpumem/trace.pb.h"
 #include "ledger/load/find_traces.h"
 #include "ledger/saved/import_cache.h"
@@ -171,145 +171,131 @@ void AppendEventJson(const EventRow& e, uint64_t since, const StackTable& table,
   out->push_back('\n');
 }
 
-class DumpCommand final : public Command {
+absl::StatusOr<int> Finish(const absl::Status& opened, const std::string& damage, Console* console) {
+  if (!opened.ok()) return AsReadError(opened);
+  if (damage.empty()) return kExitFine;
+  console->Complain(damage);
+  return kExitDamaged;
+}
+
+absl::StatusOr<std::string> ReadablePath(const std::string& place) {
+  GPUMEM_ASSIGN_OR_RETURN(const std::string found, FindTrace(place));
+  const absl::StatusOr<ReadableTrace> readable = MakeReadable(found);
+  if (!readable.ok()) return AsReadError(readable.status());
+  return readable->path;
+}
+
+class PacketText {
  public:
-  absl::string_view name() const override { return "dump"; }
-  CommandPlace place() const override { return {CommandGroup::kFiles, 4}; }
-  absl::string_view summary() const override { return "print every packet as text, or every event on a line"; }
-  absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR]"; }
-  absl::string_view help() const override {
-    return R"(Prints the file packet by packet in protobuf's text form, decompressed. With --events: one event per line,
-times in seconds since the first event. With --json: one JSON object per line. The file is streamed, so
-any size works.
+  PacketText(const PacketTextRequest& request, const PacketTextOutput& out) : request_(request), out_(out) {}
 
-  gpumemshim dump run.gmtrace | less
-  gpumemshim dump --events | grep alloc_failed
-  gpumemshim dump --events --layer runtime --from 1.5s --to 2s
-  gpumemshim dump --events --json --limit 1000 | jq -s 'map(.size_bytes) | add'
-)";
-  }
-
-  void AddFlags(Flags* flags) override {
-    flags->Add("--events", &events_, "one line an event");
-    trace_.AddFilterFlags(flags);
-    flags->Add("--limit", &limit_, "stop after so many packets or events; 0 = all").Value("N");
-  }
-
-  absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    GPUMEM_ASSIGN_OR_RETURN(const AnalyzeOptions filter, trace_.ForAnalyze());
-    if (trace_.filters() && !events_) {
-      return absl::InvalidArgumentError("--device, --layer, --from and --to choose events. Give --events too.");
-    }
-    GPUMEM_ASSIGN_OR_RETURN(const std::string found, FindTrace(arguments.empty() ? "" : arguments.front()));
-    const absl::StatusOr<ReadableTrace> readable = MakeReadable(found);
-    if (!readable.ok()) return AsReadError(readable.status());
-    return events_ ? DumpEvents(readable->path, filter, console) : DumpPackets(readable->path, console);
-  }
-
- private:
-  bool Full(uint64_t count) const { return limit_ != 0 && count >= limit_; }
-
-  static void Flush(std::string* out, size_t above, Console* console) {
-    if (out->size() <= above) return;
-    console->Print(*out);
-    out->clear();
-  }
-
-  static absl::StatusOr<int> Finish(const absl::Status& opened, const std::string& damage, Console* console) {
-    if (!opened.ok()) return AsReadError(opened);
-    if (damage.empty()) return kExitFine;
-    console->Complain(damage);
-    return kExitDamaged;
-  }
-
-  absl::StatusOr<int> DumpPackets(const std::string& path, Console* console) {
+  absl::StatusOr<int> Packets(const std::string& path, Console* console) {
     absl::StatusOr<PacketReader> reader = PacketReader::Open(path);
     if (!reader.ok()) return Finish(reader.status(), "", console);
-    std::string out;
     RawPacket packet;
-    uint64_t count = 0, unreadable = 0;
+    uint64_t unreadable = 0;
     bool ended = false;
-    for (; !Full(count) && !console->print_failed() && reader->Next(&packet) == PacketReader::Outcome::kPacket;
-         count += IsWrapper(packet) ? 0 : 1) {
+    while (!Full() && !out_.failed() && reader->Next(&packet) == PacketReader::Outcome::kPacket) {
       if (packet.type == PacketType::kHeader || packet.type == PacketType::kEnd)
         ended = packet.type == PacketType::kEnd;
-      unreadable += !IsWrapper(packet) && TypeName(packet.type) != "unknown" && ParseBody(packet) == nullptr ? 1 : 0;
-      trace_.json ? AppendPacketJson(packet, &out) : AppendPacketText(packet, &out);
-      Flush(&out, kFlushBytes, console);
+      if (IsWrapper(packet)) continue;
+      unreadable += TypeName(packet.type) != "unknown" && ParseBody(packet) == nullptr ? 1 : 0;
+      Add(packet);
     }
-    Flush(&out, 0, console);
+    Flush(0);
     if (unreadable != 0 && reader->damage().empty()) {
       return Finish(absl::OkStatus(),
                     absl::StrCat("the content of ", FormatCountOf(unreadable, "packet is", "packets is"), " broken"),
                     console);
     }
     const bool whole = reader->damage().empty() || reader->cut_short();
-    if (whole && !ended && !Full(count) && !console->print_failed()) {
+    if (whole && !ended && !Full() && !out_.failed()) {
       const Recovery recovery = RecoverFromRing(path);
-      DumpRecovered(recovery, reader->file_bytes(), count, console);
+      Recovered(recovery, reader->file_bytes(), console);
       if (recovery.read_ring || recovery.process == ProcessState::kRunning) return kExitFine;
     }
     return Finish(absl::OkStatus(), reader->damage(), console);
   }
 
+  absl::StatusOr<int> Events(const std::string& path, Console* console) {
+    absl::StatusOr<TraceReader> reader = TraceReader::Open(path);
+    if (!reader.ok()) return Finish(reader.status(), "", console);
+    std::optional<uint64_t> origin;
+    for (ItemType type = reader->Next(); type != ItemType::kEndOfStream && !Full() && !out_.failed();
+         type = reader->Next()) {
+      if (type != ItemType::kEvents) continue;
+      for (size_t i = 0; i < reader->batch().count() && !Full(); ++i) {
+        const EventRow row = reader->batch().Row(i);
+        if (!origin) origin = row.time_ns;
+        const uint64_t since = row.time_ns > *origin ? row.time_ns - *origin : 0;
+        if (!Wanted(row, since)) continue;
+        ++count_;
+        request_.json ? AppendEventJson(row, since, reader->stacks(), &text_)
+                      : AppendEventText(row, since, reader->stacks(), &text_);
+        Flush(kFlushBytes);
+      }
+    }
+    Flush(0);
+    return Finish(absl::OkStatus(), reader->damage(), console);
+  }
+
+ private:
+  bool Full() const { return request_.limit != 0 && count_ >= request_.limit; }
+
+  void Flush(size_t above) {
+    if (text_.size() <= above) return;
+    out_.sink(text_);
+    text_.clear();
+  }
+
+  void Add(const RawPacket& packet) {
+    ++count_;
+    request_.json ? AppendPacketJson(packet, &text_) : AppendPacketText(packet, &text_);
+    Flush(kFlushBytes);
+  }
+
   // What lies in the ring of a killed process, as packets that the file might hold.
-  void DumpRecovered(const Recovery& recovery, uint64_t offset, uint64_t count, Console* console) {
-    std::string out;
+  void Recovered(const Recovery& recovery, uint64_t offset, Console* console) {
     if (!recovery.note.empty()) console->Complain(recovery.note);
-    if (!recovery.packets.empty() && !trace_.json)
-      absl::StrAppend(&out, "# ", recovery.events,
+    if (!recovery.packets.empty() && !request_.json)
+      absl::StrAppend(&text_, "# ", recovery.events,
                       " events recovered from the ring of the killed process: ", EscapeControls(recovery.ring_path),
                       "\n\n");
     RawPacket packet;
     packet.file_offset = offset;
     packet.sequence = recovery.next_sequence;
     for (const RecoveredPacket& recovered : recovery.packets) {
-      if (Full(count++)) break;
+      if (Full()) break;
       packet.type = recovered.type;
       packet.body = recovered.body;
-      trace_.json ? AppendPacketJson(packet, &out) : AppendPacketText(packet, &out);
+      Add(packet);
       ++packet.sequence;
-      Flush(&out, kFlushBytes, console);
     }
-    Flush(&out, 0, console);
+    Flush(0);
   }
 
-  static bool Wanted(const EventRow& row, uint64_t since, const AnalyzeOptions& filter) {
+  bool Wanted(const EventRow& row, uint64_t since) const {
+    const AnalyzeOptions& filter = request_.filter;
     return (filter.device < 0 || row.device == filter.device) && since >= filter.from_ns && since <= filter.to_ns &&
            (filter.layer == LayerFilter::kAll || static_cast<uint8_t>(row.layer) == static_cast<uint8_t>(filter.layer));
   }
 
-  absl::StatusOr<int> DumpEvents(const std::string& path, const AnalyzeOptions& filter, Console* console) {
-    absl::StatusOr<TraceReader> reader = TraceReader::Open(path);
-    if (!reader.ok()) return Finish(reader.status(), "", console);
-    std::string out;
-    uint64_t count = 0;
-    std::optional<uint64_t> origin;
-    for (ItemType type = reader->Next(); type != ItemType::kEndOfStream && !Full(count) && !console->print_failed();
-         type = reader->Next()) {
-      if (type != ItemType::kEvents) continue;
-      for (size_t i = 0; i < reader->batch().count() && !Full(count); ++i) {
-        const EventRow row = reader->batch().Row(i);
-        if (!origin) origin = row.time_ns;
-        const uint64_t since = row.time_ns > *origin ? row.time_ns - *origin : 0;
-        if (!Wanted(row, since, filter)) continue;
-        ++count;
-        trace_.json ? AppendEventJson(row, since, reader->stacks(), &out)
-                    : AppendEventText(row, since, reader->stacks(), &out);
-        Flush(&out, kFlushBytes, console);
-      }
-    }
-    Flush(&out, 0, console);
-    return Finish(absl::OkStatus(), reader->damage(), console);
-  }
-
-  TraceOptions trace_;
-  bool events_ = false;
-  uint64_t limit_ = 0;
+  const PacketTextRequest& request_;
+  const PacketTextOutput& out_;
+  std::string text_;
+  uint64_t count_ = 0;  // packets or events
 };
 
 }  // namespace
 
-std::unique_ptr<Command> MakeDumpCommand() { return std::make_unique<DumpCommand>(); }
+absl::StatusOr<int> WritePackets(const PacketTextRequest& request, const PacketTextOutput& out, Console* console) {
+  GPUMEM_ASSIGN_OR_RETURN(const std::string path, ReadablePath(request.place));
+  return PacketText(request, out).Packets(path, console);
+}
+
+absl::StatusOr<int> WriteEventLines(const PacketTextRequest& request, const PacketTextOutput& out, Console* console) {
+  GPUMEM_ASSIGN_OR_RETURN(const std::string path, ReadablePath(request.place));
+  return PacketText(request, out).Events(path, console);
+}
 
 }  // namespace gpumem
