@@ -156,7 +156,7 @@ class Outputs(unittest.TestCase):
     def ways(self, all_of_them=False):
         """Every way that is to be tried: all, or quick ones and of the formats a few. A flag that invocations() does not know is an error."""
         found = list(self.flags())
-        self.assertGreaterEqual(len(found), 17)
+        self.assertGreaterEqual(len(found), 16)
         ways = [way for command, flag in found if all_of_them or command not in SLOW for way in self.invocations(command, flag)]
         return [way for way in ways if all_of_them or not OTHER_FORMATS.intersection(map(str, way[0]))]
 

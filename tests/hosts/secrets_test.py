@@ -45,7 +45,7 @@ class Secrets(hosts_test.HostTest):
         line = self.report()["process"]["command_line"]
         self.assertEqual(line[1:], ["return", "0", *ARGUMENTS.values(), "--token", "***"])
         for arguments in (["report"], ["report", "--json"], ["info"], ["export", "packets"], ["flame", "-o", "page.html"]):
-            done = self.gpumem(arguments[0], trace, *arguments[1:])
+            done = self.gpumem(*arguments, trace)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertNotIn(SECRET.encode(), done.stdout + done.stderr)
         for path in self.folder.iterdir():
