@@ -8,48 +8,23 @@
 
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "answers/report/json_parts.h"
 #include "base/format.h"
 #include "cli/parsed_command.h"
 #include "cli/trace_options.h"
-#include "program.h"
-#include "testing/sizes.h"
-#include "testing/trace_builder.h"
+#include "small_trace.h"
 
 namespace gpumem {
 namespace {
 
 using nlohmann::json;
+using testing::CliTest;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::kSegment;
 using ::testing::Not;
 using testing::Outcome;
-using testing::RunGpumem;
-
-std::string SmallTrace(bool with_end) {
-  testing::TraceBuilder trace;
-  trace.Device(0, "Test GPU", 1ull << 30);
-  const uint64_t stack = trace.PythonStack({{"step", "/job/train.py", 12}, {"<module>", "/job/train.py", 40}});
-  trace.CudaAlloc(kSegment, 2 << 20, stack)
-      .TorchAlloc(kSegment, 512, stack)
-      .TorchAlloc(kSegment + 512, 1024, stack)
-      .TorchFree(kSegment, 512);
-  if (with_end) trace.End();
-  return trace.Bytes();
-}
-
-class CliTest : public ::testing::Test {
- protected:
-  void SetUp() override { folder_ = testing::MakeFolder(); }
-  Outcome Run(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment = {}) {
-    return RunGpumem(arguments, folder_, environment);
-  }
-  void Put(const std::string& name, const std::string& bytes) { testing::WriteFile(folder_ + "/" + name, bytes); }
-  std::string folder_;
-};
+using testing::SmallTrace;
 
 TEST_F(CliTest, HelpAndVersion) {
   EXPECT_EQ(Run({"--help"}).exit_code, 0);
@@ -69,61 +44,6 @@ TEST_F(CliTest, HelpIsOneScreen) {
   const std::vector<std::string> lines = absl::StrSplit(Run({"--help"}).out, '\n');
   EXPECT_LE(lines.size(), 41) << "40, and what is after the last";
   for (const std::string& line : lines) EXPECT_LE(line.size(), 80) << line;
-}
-
-TEST_F(CliTest, ASectionOfTheReportIsACommandToo) {
-  Put("a.gmtrace", SmallTrace(true));
-  Put("cut.gmtrace", SmallTrace(true).substr(0, 300));
-  for (const char* section : {"peak", "timeline", "leaks", "oom", "fragmentation", "steps", "stages", "modules",
-                              "model", "sizes", "forecast", "info"}) {
-    EXPECT_THAT(Run({"--help"}).out, HasSubstr(section));
-    for (const char* file : {"a.gmtrace", "cut.gmtrace", "--json", "--help", "none.gmtrace", "--bogus"}) {
-      const Outcome alone = Run({section, file}), of_report = Run({"report", section, file});
-      EXPECT_EQ(of_report.exit_code, alone.exit_code) << section << " " << file;
-      EXPECT_EQ(of_report.out, alone.out) << section << " " << file;
-      EXPECT_EQ(of_report.err, alone.err) << section << " " << file;
-    }
-  }
-}
-
-TEST_F(CliTest, SeveralSectionsAreOneAfterAnother) {
-  Put("a.gmtrace", SmallTrace(true));
-  const Outcome all = Run({"report", "peak", "leaks", "peak", "info", "a.gmtrace"});
-  EXPECT_EQ(all.exit_code, 0);
-  EXPECT_EQ(all.out, absl::StrCat(Run({"peak"}).out, "\n", Run({"leaks"}).out, "\n", Run({"info"}).out));
-  const Outcome as_json = Run({"report", "peak", "steps", "--json"});
-  const json answer = json::parse(as_json.out);
-  EXPECT_EQ(answer["command"], "report");
-  EXPECT_EQ(answer["schema_version"], kJsonSchemaVersion);
-  EXPECT_EQ(answer["sections"].size(), 2);
-  EXPECT_EQ(answer["sections"]["peak"], json::parse(Run({"peak", "--json"}).out));
-  EXPECT_EQ(answer["sections"]["steps"], json::parse(Run({"steps", "--json"}).out));
-}
-
-TEST_F(CliTest, SeveralSectionsShareFlagsComplaintsAndTheHighestExitCode) {
-  Put("cut.gmtrace", SmallTrace(true).substr(0, 300));
-  EXPECT_EQ(Run({"report", "oom", "peak", "--top", "3"}).exit_code, 4);
-  const std::string said = Run({"report", "oom", "peak"}).err;
-  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
-  const Outcome not_shared = Run({"report", "peak", "leaks", "--check"});
-  EXPECT_EQ(not_shared.exit_code, 2);
-  EXPECT_THAT(not_shared.err, HasSubstr("unknown flag --check, in gpumemshim peak"));
-  EXPECT_THAT(not_shared.out, IsEmpty());
-  const std::string help = Run({"report", "peak", "leaks", "--help"}).out;
-  EXPECT_THAT(help, HasSubstr("--full-stacks"));
-  EXPECT_THAT(help, Not(HasSubstr("--check")));
-  const Outcome missing = Run({"report", "peak", "leaks", "--json", "none.gmtrace"});
-  EXPECT_EQ(missing.exit_code, 3);
-  EXPECT_THAT(missing.out, IsEmpty());
-}
-
-TEST_F(CliTest, AFileWithASectionsNameIsGivenWithItsFolder) {
-  Put("peak", SmallTrace(true));
-  EXPECT_EQ(Run({"report", "./peak"}).exit_code, 0);
-  EXPECT_EQ(Run({"report", "leaks", "./peak"}).exit_code, 0);
-  const Outcome after = Run({"report", "--json", "peak"});
-  EXPECT_EQ(after.exit_code, 2);
-  EXPECT_THAT(after.err, HasSubstr("sections come before flags"));
 }
 
 TEST_F(CliTest, DiffOfSeveralRunsIsATable) {
