@@ -63,7 +63,7 @@ void Datum::Write(JsonWriter* json) const {
   }
 }
 
-uint64_t Datum::Magnitude() const {
+uint64_t Datum::magnitude() const {
   if (const auto* const number = std::get_if<uint64_t>(&value_)) return *number;
   const auto* const difference = std::get_if<int64_t>(&value_);
   if (difference == nullptr) return 0;
@@ -78,24 +78,25 @@ std::string Datum::Shown(Unit unit) const {
   const bool is_less = difference != nullptr && *difference < 0;
   switch (unit) {
     case Unit::kBytes:
-      return absl::StrCat(is_less ? "-" : "", FormatBytes(Magnitude()));
+      return absl::StrCat(is_less ? "-" : "", FormatBytes(magnitude()));
     case Unit::kBytesOrDash:
-      return BytesOrDash(Magnitude());
+      return BytesOrDash(magnitude());
     case Unit::kAlignedBytes:
-      return FormatBytesAligned(Magnitude());
+      return FormatBytesAligned(magnitude());
     case Unit::kGrowth:
-      return absl::StrCat(is_less ? "-" : Magnitude() == 0 ? "" : "+", FormatBytes(Magnitude()));
+      return absl::StrCat(is_less ? "-" : magnitude() == 0 ? "" : "+", FormatBytes(magnitude()));
     case Unit::kTime:
-      return FormatTime(Magnitude());
+      return FormatTime(magnitude());
     case Unit::kCount:
-      return absl::StrCat(is_less ? "-" : "", FormatCount(Magnitude()));
+      return absl::StrCat(is_less ? "-" : "", FormatCount(magnitude()));
     case Unit::kNumber:
-      return absl::StrCat(is_less ? "-" : "", Magnitude());
+      return absl::StrCat(is_less ? "-" : "", magnitude());
     case Unit::kShare:
       return FormatPercent(ratio());
     case Unit::kText:
     case Unit::kBar:
     case Unit::kChain:
+    case Unit::kCurve:
     case Unit::kObject:
       break;
   }
@@ -131,6 +132,21 @@ void Document::Paragraph(absl::string_view lead, absl::string_view text, Tone to
   item.tone = tone;
 }
 
+void Document::Cells(const std::vector<Align>& columns, std::vector<Page::Row> rows, bool has_heading) {
+  Item& item = items_.emplace_back();
+  item.kind = Item::Kind::kTable;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const bool has_title = has_heading && !rows[0][i].empty();
+    item.columns.push_back(
+        {"", has_title ? rows[0][i] : kNoTitle, "", columns[i] == Align::kLeft ? Unit::kText : Unit::kNumber});
+  }
+  item.first = has_heading ? 1 : 0;
+  item.rows = rows.size() - item.first;
+  item.shown = [cells = std::make_shared<const std::vector<Page::Row>>(std::move(rows))](size_t row, size_t column) {
+    return (*cells)[row][column];
+  };
+}
+
 void Document::Curve(TimeCurve curve) {
   Item& item = items_.emplace_back();
   item.kind = Item::Kind::kCurve;
@@ -141,6 +157,14 @@ void Document::Shown(std::function<Document(const TextStyle&)> make) {
   Item& item = items_.emplace_back();
   item.kind = Item::Kind::kShown;
   item.make = std::move(make);
+}
+
+void Document::Object(absl::string_view key, absl::string_view meaning, Document document) {
+  Item& item = items_.emplace_back();
+  item.kind = Item::Kind::kObject;
+  item.key = std::string(key);
+  item.meaning = std::string(meaning);
+  item.documents.push_back(std::make_shared<const Document>(std::move(document)));
 }
 
 void Document::Documents(absl::string_view key, absl::string_view meaning, std::vector<Document> documents) {
@@ -156,11 +180,10 @@ void Document::Append(Document other) {
                 std::make_move_iterator(other.items_.end()));
 }
 
-void Document::Old(std::function<void(JsonWriter*)> json, std::function<void(Page*)> text) {
+void Document::Old(std::function<void(JsonWriter*)> json) {
   Item& item = items_.emplace_back();
   item.kind = Item::Kind::kOld;
   item.old_json = std::move(json);
-  item.old_text = std::move(text);
 }
 
 }  // namespace gpumem

@@ -33,7 +33,8 @@
 namespace gpumem {
 
 // What a number counts; says how people read it: "3.50 GiB", "+12.0 MiB", "1,234" (kCount), "1234" (kNumber), "1.20 s",
-// "54 %" and a bar (of 1), "a <- b <- c" (of a list); kBytesOrDash: "-" of none; kAlignedBytes: always three digits.
+// "54 %" and a bar (of 1), "a <- b <- c" and a curve (of a list); kBytesOrDash: "-" of none; kAlignedBytes: always
+// three digits.
 enum class Unit : uint8_t {
   kText,
   kBytes,
@@ -46,6 +47,7 @@ enum class Unit : uint8_t {
   kShare,
   kBar,
   kChain,
+  kCurve,
   kObject
 };
 
@@ -74,6 +76,7 @@ class Datum {
 
   const std::vector<Member>* members() const { return std::get_if<Members>(&value_); }  // nullptr: not an object
   const std::vector<Datum>* list() const { return std::get_if<Items>(&value_); }        // nullptr: not a list
+  uint64_t magnitude() const;                                                           // of a whole number
   double ratio() const { return std::holds_alternative<double>(value_) ? std::get<double>(value_) : 0; }
   bool is_absent() const { return is_absent_; }
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
@@ -83,8 +86,6 @@ class Datum {
  private:
   using Members = std::vector<Member>;
   using Items = std::vector<Datum>;
-
-  uint64_t Magnitude() const;
 
   std::variant<std::monostate, bool, uint64_t, int64_t, double, std::string, Members, Items> value_;
   JsonLayout layout_ = JsonLayout::kLines;
@@ -134,7 +135,7 @@ struct TimeCurve {
 
 // A part of a document.
 struct Item {
-  enum class Kind : uint8_t { kField, kLine, kParagraph, kGap, kTable, kCurve, kDocuments, kShown, kOld };
+  enum class Kind : uint8_t { kField, kLine, kParagraph, kGap, kTable, kCurve, kObject, kDocuments, kShown, kOld };
 
   struct ColumnHead {
     std::string key, title, meaning;
@@ -160,13 +161,12 @@ struct Item {
 
   std::shared_ptr<const TimeCurve> curve;
 
-  std::vector<std::shared_ptr<const class Document>> documents;  // kDocuments
+  std::vector<std::shared_ptr<const class Document>> documents;  // kDocuments; kObject: one
 
   std::function<class Document(const TextStyle&)> make;  // kShown
 
-  // kOld: an answer's part that is still written twice by hand (docs/house.md).
+  // kOld: of an answer's part, what is still written by hand for machines (docs/house.md).
   std::function<void(JsonWriter*)> old_json;
-  std::function<void(Page*)> old_text;
 };
 
 class Document {
@@ -183,6 +183,8 @@ class Document {
   void Heading(absl::string_view text, absl::string_view aside = "");  // a gap before it
   void Paragraph(absl::string_view lead, absl::string_view text, Tone tone = Tone::kPlain);
 
+  // A table for people whose cells are words; the first row is the heading where `has_heading`.
+  void Cells(const std::vector<Align>& columns, std::vector<Page::Row> rows, bool has_heading = true);
   void Curve(TimeCurve curve);
   // What depends on how wide a line is, or is not worth making for machines.
   void Shown(std::function<Document(const TextStyle&)> make);
@@ -210,12 +212,14 @@ class Document {
     Table(key, meaning, std::move(columns), std::make_shared<const std::vector<Row>>(std::move(rows)), which);
   }
 
+  // An object under `key`; people read what is in it.
+  void Object(absl::string_view key, absl::string_view meaning, Document document);
   // A list of objects under `key`; people read them one after the other.
   void Documents(absl::string_view key, absl::string_view meaning, std::vector<Document> documents);
 
   void Append(Document other);
 
-  void Old(std::function<void(JsonWriter*)> json, std::function<void(Page*)> text);
+  void Old(std::function<void(JsonWriter*)> json);
 
  private:
   std::vector<Item> items_;

@@ -36,13 +36,22 @@ std::string Chain(const Datum& datum, const TextStyle& style) {
   return text;
 }
 
+std::string CurveOf(const Datum& datum, const TextStyle& style) {
+  std::vector<uint64_t> values;
+  for (const Datum& each : *datum.list()) values.push_back(each.magnitude());
+  return Sparkline(values, values.empty() ? 0 : *std::max_element(values.begin(), values.end()), style.utf8);
+}
+
 std::string Cell(const Item& table, size_t row, size_t column, const TextStyle& style) {
   const Unit unit = table.columns[column].unit;
   if (unit == Unit::kBar) return Bar(table.data(row, column).ratio(), style.utf8);
+  if (unit == Unit::kCurve) return CurveOf(table.data(row, column), style);
   return unit == Unit::kChain ? Chain(table.data(row, column), style) : table.shown(row, column);
 }
 
-bool IsToTheLeft(Unit unit) { return unit == Unit::kText || unit == Unit::kBar || unit == Unit::kChain; }
+bool IsToTheLeft(Unit unit) {
+  return unit == Unit::kText || unit == Unit::kBar || unit == Unit::kChain || unit == Unit::kCurve;
+}
 
 void DrawTable(const Item& table, Page* page) {
   std::vector<size_t> shown;
@@ -126,12 +135,11 @@ void DrawItem(const Item& item, Page* page) {
       return DrawCurve(*item.curve, page);
     case Item::Kind::kShown:
       return Draw(item.make(page->style()), page);
+    case Item::Kind::kObject:
     case Item::Kind::kDocuments:
       for (const auto& document : item.documents) Draw(*document, page);
       return;
     case Item::Kind::kOld:
-      if (item.old_text != nullptr) item.old_text(page);
-      return;
     case Item::Kind::kField:
       return;
   }
@@ -151,6 +159,7 @@ void WriteItem(const Item& item, JsonWriter* json, ChunkedText* out) {
   if (item.kind == Item::Kind::kTable) return WriteTable(item, json, out);
   json->Key(item.key);
   if (item.kind == Item::Kind::kField) return item.datum.Write(json);
+  if (item.kind == Item::Kind::kObject) return WriteObject(*item.documents.front(), json, out);
   json->BeginArray();
   for (const auto& document : item.documents) WriteObject(*document, json, out);
   json->EndArray();
@@ -158,8 +167,16 @@ void WriteItem(const Item& item, JsonWriter* json, ChunkedText* out) {
 
 class KeyList {
  public:
+  // What was added so far is said elsewhere.
+  void Forget() {
+    said_elsewhere_ = std::move(said_);
+    known_.clear();
+    rows_.clear();
+  }
   void Add(const std::string& key, const std::string& meaning) {
-    if (key.empty() || meaning.empty() || !known_.insert(key).second) return;
+    if (key.empty() || meaning.empty() || said_elsewhere_.count({key, meaning}) != 0 || !known_.insert(key).second)
+      return;
+    said_.emplace(key, meaning);
     for (auto& [keys, said] : rows_) {
       if (said == meaning) return static_cast<void>(absl::StrAppend(&keys, ", `", key, "`"));
     }
@@ -174,15 +191,28 @@ class KeyList {
  private:
   std::vector<std::pair<std::string, std::string>> rows_;
   std::set<std::string> known_;
+  std::set<std::pair<std::string, std::string>> said_, said_elsewhere_;
 };
+
+// Of an object and all that it has; of a list by its first item.
+void AddKeys(const Datum& datum, KeyList* keys) {
+  if (const std::vector<Datum>* const list = datum.list(); list != nullptr && !list->empty())
+    AddKeys(list->front(), keys);
+  if (datum.members() == nullptr) return;
+  for (const Member& member : *datum.members()) {
+    keys->Add(member.key, member.meaning);
+    AddKeys(member.value, keys);
+  }
+}
 
 void AddKeys(const Document& document, KeyList* keys) {
   for (const Item& item : document.items()) {
     keys->Add(item.key, item.meaning);
     if (item.key.empty() && item.documents.empty()) continue;
-    for (const Item::ColumnHead& column : item.columns) keys->Add(column.key, column.meaning);
-    if (const std::vector<Member>* const members = item.datum.members(); members != nullptr) {
-      for (const Member& member : *members) keys->Add(member.key, member.meaning);
+    AddKeys(item.datum, keys);
+    for (size_t i = 0; i < item.columns.size(); ++i) {
+      keys->Add(item.columns[i].key, item.columns[i].meaning);
+      if (item.rows > 0 && !item.columns[i].key.empty()) AddKeys(item.data(item.first, i), keys);
     }
     for (const auto& within : item.documents) AddKeys(*within, keys);
   }
@@ -190,8 +220,10 @@ void AddKeys(const Document& document, KeyList* keys) {
 
 }  // namespace
 
-std::string KeyRows(const Document& document) {
+std::string KeyRows(const Document& document, const std::vector<Document>& elsewhere) {
   KeyList keys;
+  for (const Document& each : elsewhere) AddKeys(each, &keys);
+  keys.Forget();
   AddKeys(document, &keys);
   return keys.Rows();
 }

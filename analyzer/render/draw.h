@@ -9,6 +9,7 @@
 #define GPUMEM_ANALYZER_RENDER_DRAW_H_
 
 #include <string>
+#include <vector>
 
 #include "base/json_writer.h"
 #include "base/text_sink.h"
@@ -24,8 +25,9 @@ std::string ToText(const Document& document, const TextStyle& style);
 // Members of the object that is open.
 void WriteMembers(const Document& document, JsonWriter* json);
 
-// What its keys mean, as the rows of a table of docs/json.md; keys of one meaning share a row.
-std::string KeyRows(const Document& document);
+// What its keys mean, as the rows of a table of docs/json.md; keys of one meaning share a row. What `elsewhere` says of
+// a key is not said again.
+std::string KeyRows(const Document& document, const std::vector<Document>& elsewhere = {});
 
 // One object with a final newline; a long one piece by piece.
 void WriteJson(const Document& document, const TextSink& sink);

@@ -28,7 +28,7 @@ PageInput PageTrace::Input() const {
   return {loaded.get(),
           pass.get(),
           {{"report", ReportJson(input, kTop)},
-           {"leaks", LeaksJson(input, kTop)},
+           {"leaks", ToJson(LeaksAnswer(input, {}, kTop))},
            {"fragmentation", FragmentationJson(input, kTop)},
            {"timeline", ToJson(TimelineAnswer(input))},
            {"steps", ToJson(StepsAnswer(input, kSteps))},

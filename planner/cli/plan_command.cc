@@ -316,16 +316,19 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     Page page(console->out_style());
     AddVerdict(forecast, &page);
     AddVaried(forecast, &page);
+    Document peak, losses;
     if (moment != nullptr) {
-      page.Gap();
-      AddCategories(*moment, "the peak", input, &page);
+      peak.Gap();
+      AddCategories(*moment, "the peak", input, &peak);
     }
     if (const DeviceAnalysis* const device = LargestDevice(*input.analysis))
-      AddPeak(*device, DefaultMeasure(*device), input, {}, &page);
+      AddPeak(*device, DefaultMeasure(*device), input, {}, &peak);
+    Draw(peak, &page);
     AddWhatIfs(forecast, &page);
     AddExplanation(forecast, &page);
     AddConfidence(forecast, &page);
-    AddLosses(input, &page);
+    AddLosses(input, &losses);
+    Draw(losses, &page);
     AddTime(forecast.time, &page);
     page.Gap();
     page.Line(absl::StrCat("All of it: gpumemshim report ", input.trace_argument), Tone::kAside);

@@ -46,39 +46,40 @@ bool IsWorthALine(const ServedRetries& retries, const ReportInput& input) {
 
 }  // namespace
 
-void AddOomHeading(const OomEvent& oom, const ReportInput& input, Page* page) {
-  page->Line(
+void AddOomHeading(const OomEvent& oom, const ReportInput& input, Document* answer) {
+  answer->Line(
       {{oom.final ? Tone::kAlarm : Tone::kWarning, oom.final ? "OUT OF MEMORY" : "Out of memory at first, then served"},
        {Tone::kHeading, Happened(oom, input)}});
 }
 
-void AddOtherOoms(const OomEvent* explained, const ReportInput& input, Page* page) {
+void AddOtherOoms(const OomEvent* explained, const ReportInput& input, Document* answer) {
   const std::vector<OomEvent>& ooms = input.analysis->ooms;
   size_t left_out = 0;
   const std::vector<OomGroup> groups = GroupOoms(ooms, explained, input);
   for (size_t i = 0; i < groups.size(); ++i) {
     if (i < kMaxGroupsNamed) {
-      page->Line({{Tone::kPlain, absl::StrCat("  also  ", GroupText(groups[i], input))}});
+      answer->Line({{Tone::kPlain, absl::StrCat("  also  ", GroupText(groups[i], input))}});
     } else {
       left_out += groups[i].count;
     }
   }
-  if (left_out > 0) page->Line(absl::StrCat("  and ", FormatCount(left_out), " more (gpumemshim oom --json has all)"));
+  if (left_out > 0)
+    answer->Line(absl::StrCat("  and ", FormatCount(left_out), " more (gpumemshim oom --json has all)"));
   uint64_t served = 0;
   for (const ServedRetries& retries : input.analysis->retries) served += retries.count;
   if (explained != nullptr && !explained->final && served > 0) --served;
   if (served > 0) {
-    page->Line(absl::StrCat("  ", FormatCountOf(served, "other request", "other requests"),
-                            " failed at first, and succeeded after a retry"));
+    answer->Line(absl::StrCat("  ", FormatCountOf(served, "other request", "other requests"),
+                              " failed at first, and succeeded after a retry"));
   }
 }
 
-void AddServedRetries(const ReportInput& input, Detail detail, Page* page) {
+void AddServedRetries(const ReportInput& input, Detail detail, Document* answer) {
   for (const ServedRetries& retries : input.analysis->retries) {
     if (detail == Detail::kBrief && !IsWorthALine(retries, input)) continue;
     const uint64_t lasted = input.Since(input.analysis->end_ns);
     const double share = lasted == 0 ? 0 : static_cast<double>(retries.time_ns) / static_cast<double>(lasted);
-    page->Paragraph(
+    answer->Paragraph(
         "  retries   ",
         absl::StrCat(DeviceLabel(retries.device), ": ", FormatCountOf(retries.count, "request was", "requests were"),
                      " served only after ", FormatBytes(retries.released), " had been given back to CUDA by ",
@@ -90,7 +91,7 @@ void AddServedRetries(const ReportInput& input, Detail detail, Page* page) {
     if (detail == Detail::kBrief) continue;
     TextOptions options;
     options.detail = Detail::kFull;
-    AddStackRows(retries.stacks, {"", 0, "times", "asked by"}, input, options, page);
+    AddStackRows(retries.stacks, {"", 0, "times", "asked by"}, input, options, answer);
   }
 }
 

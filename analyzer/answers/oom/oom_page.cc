@@ -25,7 +25,7 @@ std::string ShareOf(uint64_t bytes, uint64_t total) {
 }
 
 // Where the device's memory was, line by line; the lines sum to the device where it stated its free memory.
-void AddStack(const OomEvent& oom, Page* page) {
+void AddStack(const OomEvent& oom, Document* answer) {
   if (oom.device < 0) return;
   std::vector<Page::Row> rows;
   const auto row = [&](uint64_t bytes, std::string what) {
@@ -46,14 +46,14 @@ void AddStack(const OomEvent& oom, Page* page) {
   } else if (oom.device_total > oom.values.total) {
     row(oom.device_total - oom.values.total, "free or not seen here (CUDA context, other processes)");
   }
-  page->Line({{Tone::kHeading, "Where the memory was"},
-              {Tone::kAside, oom.device_total == 0 ? "" : absl::StrCat("  of ", FormatBytes(oom.device_total))}});
-  page->Table({Align::kRight, Align::kRight, Align::kLeft}, rows, /*heading=*/false);
+  answer->Line({{Tone::kHeading, "Where the memory was"},
+                {Tone::kAside, oom.device_total == 0 ? "" : absl::StrCat("  of ", FormatBytes(oom.device_total))}});
+  answer->Cells({Align::kRight, Align::kRight, Align::kLeft}, rows, /*heading=*/false);
   if (oom.torch_stated && (oom.torch_allocated != oom.values.allocated || oom.torch_reserved != oom.values.reserved)) {
-    page->Paragraph("  ",
-                    absl::StrCat("PyTorch itself counted ", FormatBytes(oom.torch_allocated), " allocated and ",
-                                 FormatBytes(oom.torch_reserved), " reserved: this trace does not have all of it."),
-                    Tone::kWarning);
+    answer->Paragraph("  ",
+                      absl::StrCat("PyTorch itself counted ", FormatBytes(oom.torch_allocated), " allocated and ",
+                                   FormatBytes(oom.torch_reserved), " reserved: this trace does not have all of it."),
+                      Tone::kWarning);
   }
 }
 
@@ -73,10 +73,10 @@ std::string StepText(const OomStep& step) {
   return "";
 }
 
-void AddChain(const OomEvent& oom, Page* page) {
+void AddChain(const OomEvent& oom, Document* answer) {
   if (oom.steps.empty() && oom.layer != kAllocatorLayer) return;
-  page->Gap();
-  page->Line({{Tone::kHeading, "What happened"}});
+  answer->Gap();
+  answer->Line({{Tone::kHeading, "What happened"}});
   std::vector<Page::Row> rows;
   const uint64_t start = oom.started_ns;
   const auto since = [&](uint64_t time_ns) {
@@ -90,7 +90,7 @@ void AddChain(const OomEvent& oom, Page* page) {
   }
   if (oom.layer == kAllocatorLayer && oom.final)
     rows.push_back({oom.steps.empty() ? "" : since(oom.ended_ns), "PyTorch gave up"});
-  page->Table({Align::kRight, Align::kLeft}, rows, /*heading=*/false);
+  answer->Cells({Align::kRight, Align::kLeft}, rows, /*heading=*/false);
 }
 
 // On what the fit with expandable segments rests.
@@ -101,11 +101,11 @@ std::string BasisText(const WhatIfAnswer* what_if) {
   return absl::StrCat("estimate: ", meant, ", by a replay in PyTorch ", what_if->torch, " that is not exact");
 }
 
-void AddFits(const OomEvent& oom, const WhatIfAnswer* what_if, Page* page) {
+void AddFits(const OomEvent& oom, const WhatIfAnswer* what_if, Document* answer) {
   if (oom.device < 0 || !oom.described) return;
-  page->Gap();
-  page->Line({{Tone::kHeading, "Would have fit"},
-              {Tone::kAside, absl::StrCat("  of ", FormatBytes(oom.requested), " asked for")}});
+  answer->Gap();
+  answer->Line({{Tone::kHeading, "Would have fit"},
+                {Tone::kAside, absl::StrCat("  of ", FormatBytes(oom.requested), " asked for")}});
   std::vector<Page::Row> rows;
   rows.push_back({IsBoundedByRefusal(oom) ? absl::StrCat("less than ", FormatBytes(oom.requested))
                                           : FormatBytes(oom.would_have_fit),
@@ -114,52 +114,53 @@ void AddFits(const OomEvent& oom, const WhatIfAnswer* what_if, Page* page) {
     rows.push_back({FormatBytes(oom.fit_in_one_piece), "if all free space were one piece"});
     if (oom.fit_expandable) rows.push_back({FormatBytes(*oom.fit_expandable), BasisText(what_if)});
   }
-  page->Table({Align::kRight, Align::kLeft}, rows, /*heading=*/false);
-  if (what_if != nullptr) AddWhyEstimated(*what_if, page);
+  answer->Cells({Align::kRight, Align::kLeft}, rows, /*heading=*/false);
+  if (what_if != nullptr) AddWhyEstimated(*what_if, answer);
   const FragmentationPoint& pieces = oom.fragmentation;
   if (pieces.free == 0) return;
-  page->Paragraph("  ", absl::StrCat("Fragmentation: ", FormatBytes(pieces.free), " free inside PyTorch's segments in ",
-                                     FormatCountOf(pieces.free_ranges, "range", "ranges"), ", the largest ",
-                                     FormatBytes(pieces.largest_free_range), " (external ",
-                                     FormatPercent(pieces.external_ratio), ")."));
+  answer->Paragraph(
+      "  ",
+      absl::StrCat("Fragmentation: ", FormatBytes(pieces.free), " free inside PyTorch's segments in ",
+                   FormatCountOf(pieces.free_ranges, "range", "ranges"), ", the largest ",
+                   FormatBytes(pieces.largest_free_range), " (external ", FormatPercent(pieces.external_ratio), ")."));
 }
 
-void AddFillers(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
+void AddFillers(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Document* answer) {
   if (oom.live.stacks.empty()) return;
-  page->Gap();
-  page->Line({{Tone::kHeading, "Who filled it"},
-              {Tone::kAside, absl::StrCat("  ", FormatBytes(oom.live.bytes), " ", MeasureName(oom.live.measure), " in ",
-                                          FormatCountOf(oom.live.block_count, "block", "blocks"))}});
+  answer->Gap();
+  answer->Line({{Tone::kHeading, "Who filled it"},
+                {Tone::kAside, absl::StrCat("  ", FormatBytes(oom.live.bytes), " ", MeasureName(oom.live.measure),
+                                            " in ", FormatCountOf(oom.live.block_count, "block", "blocks"))}});
   std::string stages;
   for (const auto& [stage, bytes] : LiveByStage(oom.live, input)) {
     if (stage == Stage::kNone) continue;
     absl::StrAppend(&stages, stages.empty() ? "" : ", ", StageTitle(stage), " ", FormatBytes(bytes), " (",
                     ShareOf(bytes, oom.live.bytes), ")");
   }
-  if (!stages.empty()) page->Paragraph("  allocated in ", stages);
-  AddStackRows(oom.live.stacks, {"live", oom.live.bytes}, input, options, page);
+  if (!stages.empty()) answer->Paragraph("  allocated in ", stages);
+  AddStackRows(oom.live.stacks, {"live", oom.live.bytes}, input, options, answer);
 }
 
-void AddPinsOfOom(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
+void AddPinsOfOom(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Document* answer) {
   if (oom.pin_groups.empty()) return;
-  page->Gap();
-  page->Line({{Tone::kHeading, "Blocks that keep mostly empty segments"},
-              {Tone::kAside,
-               absl::StrCat("  ", FormatBytes(ReturnableBytes(oom.pin_groups)), " would go back without them")}});
+  answer->Gap();
+  answer->Line({{Tone::kHeading, "Blocks that keep mostly empty segments"},
+                {Tone::kAside,
+                 absl::StrCat("  ", FormatBytes(ReturnableBytes(oom.pin_groups)), " would go back without them")}});
   TextOptions brief = options;
   brief.detail = Detail::kBrief;
   brief.top = 3;
-  AddPinLines(PinLines(oom.pin_groups, input), oom.time_ns, input, brief, page);
+  AddPinLines(PinLines(oom.pin_groups, input), oom.time_ns, input, brief, answer);
 }
 
-void AddActions(const OomEvent& oom, bool fit_is_replayed, const ReportInput& input, Page* page) {
+void AddActions(const OomEvent& oom, bool fit_is_replayed, const ReportInput& input, Document* answer) {
   const std::vector<OomAction> actions = ActionsOnOom(oom, input, fit_is_replayed);
   if (actions.empty()) return;
-  page->Gap();
-  page->Line({{Tone::kHeading, "What to do"}});
+  answer->Gap();
+  answer->Line({{Tone::kHeading, "What to do"}});
   for (size_t i = 0; i < actions.size(); ++i) {
-    page->Paragraph(absl::StrCat("  ", i + 1, ". "), absl::StrCat(actions[i].action, "."), Tone::kGood);
-    page->Paragraph("     ", absl::StrCat(actions[i].evidence, "."));
+    answer->Paragraph(absl::StrCat("  ", i + 1, ". "), absl::StrCat(actions[i].action, "."), Tone::kGood);
+    answer->Paragraph("     ", absl::StrCat(actions[i].evidence, "."));
   }
 }
 
@@ -182,56 +183,57 @@ const StackUse* LastFromPython(const OomEvent& oom, const ReportInput& input) {
 }
 
 // A thread that runs no Python, as autograd's do: what can be said of how the program came there.
-void AddWayThere(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
+void AddWayThere(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Document* answer) {
   if (oom.layer != kAllocatorLayer || oom.stack_id == 0 || HasPython(oom.stack_id, input)) return;
-  page->Paragraph("            ",
-                  "A thread of autograd's own, without Python frames: the node names the operation whose gradient "
-                  "was computed.",
-                  Tone::kAside);
+  answer->Paragraph("            ",
+                    "A thread of autograd's own, without Python frames: the node names the operation whose gradient "
+                    "was computed.",
+                    Tone::kAside);
   const StackUse* last = LastFromPython(oom, input);
   if (last == nullptr) return;
   const uint64_t before_ns = oom.time_ns > last->newest_ns ? oom.time_ns - last->newest_ns : 0;
-  page->Paragraph(
+  answer->Paragraph(
       "            ",
       absl::StrCat("The newest live block from a line of Python was made ", FormatTime(before_ns), " before:"),
       Tone::kAside);
-  AddOneStack("            ", last->stack_id, last->api, input, options, page);
+  AddOneStack("            ", last->stack_id, last->api, input, options, answer);
 }
 
-void AddAsker(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Page* page) {
-  AddOneStack("  asked by  ", oom.stack_id, oom.api, input, options, page);
-  AddWayThere(oom, input, options, page);
+void AddAsker(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Document* answer) {
+  AddOneStack("  asked by  ", oom.stack_id, oom.api, input, options, answer);
+  AddWayThere(oom, input, options, answer);
   const std::string cause = CauseOfOom(oom);
-  if (!cause.empty()) page->Paragraph("  so        ", cause, Tone::kWarning);
+  if (!cause.empty()) answer->Paragraph("  so        ", cause, Tone::kWarning);
 }
 
 }  // namespace
 
-void AddOomExplanation(const ReportInput& input, const TextOptions& options, Page* page) {
-  AddOomExplanation(input, nullptr, options, page);
+void AddOomExplanation(const ReportInput& input, const TextOptions& options, Document* answer) {
+  AddOomExplanation(input, nullptr, options, answer);
 }
 
-void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options, Page* page) {
+void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options,
+                       Document* answer) {
   const OomEvent* oom = OomToExplain(input.analysis->ooms);
-  page->Gap();
+  answer->Gap();
   if (oom == nullptr) {
-    page->Line("No request for memory failed in this trace.");
+    answer->Line("No request for memory failed in this trace.");
     return;
   }
-  AddOomHeading(*oom, input, page);
-  AddAsker(*oom, input, options, page);
-  page->Gap();
-  AddStack(*oom, page);
-  AddChain(*oom, page);
-  AddFits(*oom, what_if, page);
-  AddFillers(*oom, input, options, page);
-  AddPinsOfOom(*oom, input, options, page);
-  AddActions(*oom, what_if != nullptr && what_if->knows_fit() && what_if->is_exact, input, page);
+  AddOomHeading(*oom, input, answer);
+  AddAsker(*oom, input, options, answer);
+  answer->Gap();
+  AddStack(*oom, answer);
+  AddChain(*oom, answer);
+  AddFits(*oom, what_if, answer);
+  AddFillers(*oom, input, options, answer);
+  AddPinsOfOom(*oom, input, options, answer);
+  AddActions(*oom, what_if != nullptr && what_if->knows_fit() && what_if->is_exact, input, answer);
   if (input.analysis->ooms.size() > 1 || !input.analysis->retries.empty()) {
-    page->Gap();
-    page->Line({{Tone::kHeading, "Other failures"}});
-    AddOtherOoms(oom, input, page);
-    AddServedRetries(input, Detail::kFull, page);
+    answer->Gap();
+    answer->Line({{Tone::kHeading, "Other failures"}});
+    AddOtherOoms(oom, input, answer);
+    AddServedRetries(input, Detail::kFull, answer);
   }
 }
 

@@ -44,26 +44,26 @@ std::string FitText(const OomEvent& oom) {
 
 }  // namespace
 
-void AddOoms(const ReportInput& input, const TextOptions& options, Page* page) {
+void AddOoms(const ReportInput& input, const TextOptions& options, Document* answer) {
   const std::vector<OomEvent>& ooms = input.analysis->ooms;
   const OomEvent* oom = OomToExplain(ooms);
   if (oom == nullptr) return;
-  page->Gap();
-  AddOomHeading(*oom, input, page);
-  AddOneStack("  asked by  ", oom->stack_id, oom->api, input, options, page);
+  answer->Gap();
+  AddOomHeading(*oom, input, answer);
+  AddOneStack("  asked by  ", oom->stack_id, oom->api, input, options, answer);
   if (oom->device >= 0) {
-    page->Paragraph("  the GPU   ", StateOf(*oom));
-    page->Paragraph("  would fit ", FitText(*oom));
+    answer->Paragraph("  the GPU   ", StateOf(*oom));
+    answer->Paragraph("  would fit ", FitText(*oom));
   }
   const std::string cause = CauseOfOom(*oom);
-  if (!cause.empty()) page->Paragraph("  so        ", cause, Tone::kWarning);
+  if (!cause.empty()) answer->Paragraph("  so        ", cause, Tone::kWarning);
   if (!oom->live.stacks.empty()) {
-    page->Line(absl::StrCat("  Who filled it (", FormatBytes(oom->live.bytes), " ", MeasureName(oom->live.measure),
-                            " in ", FormatCountOf(oom->live.block_count, "block", "blocks"), "):"));
-    AddStackRows(oom->live.stacks, {"live", oom->live.bytes}, input, options, page);
+    answer->Line(absl::StrCat("  Who filled it (", FormatBytes(oom->live.bytes), " ", MeasureName(oom->live.measure),
+                              " in ", FormatCountOf(oom->live.block_count, "block", "blocks"), "):"));
+    AddStackRows(oom->live.stacks, {"live", oom->live.bytes}, input, options, answer);
   }
-  AddOtherOoms(oom, input, page);
-  AddServedRetries(input, Detail::kBrief, page);
+  AddOtherOoms(oom, input, answer);
+  AddServedRetries(input, Detail::kBrief, answer);
 }
 
 }  // namespace gpumem

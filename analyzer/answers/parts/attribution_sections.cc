@@ -48,26 +48,26 @@ void AddParts(const Moment& moment, Category category, std::vector<Page::Row>* r
 }
 
 // Of each component what its forward and backward passes and the optimizer allocated; the rest was there before.
-void AddComponentsOf(const Moment& moment, const ReportInput& input, Page* page) {
+void AddComponentsOf(const Moment& moment, const ReportInput& input, Document* answer) {
   const std::vector<ComponentBytes> components = DetailsByComponent(moment, *input.attribution);
   if (components.empty()) return;
-  page->Gap();
-  page->Line("By component", Tone::kHeading);
+  answer->Gap();
+  answer->Line("By component", Tone::kHeading);
   std::vector<Page::Row> rows{{"bytes", "share", "forward", "backward", "optimizer", "component", "made of"}};
   for (const ComponentBytes& row : components) {
     const auto in = [&](Stage stage) { return BytesOrDash(row.by_stage[static_cast<size_t>(stage)]); };
     rows.push_back({FormatBytes(row.bytes), ShareCell(row.bytes, moment.Total()), in(Stage::kForward),
                     in(Stage::kBackward), in(Stage::kOptimizer), row.component, LargestCategories(row.by_category)});
   }
-  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft},
-              rows);
+  answer->Cells({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft},
+                rows);
 }
 
-void AddModulesOf(const Moment& moment, const ReportInput& input, size_t top, Page* page) {
+void AddModulesOf(const Moment& moment, const ReportInput& input, size_t top, Document* answer) {
   const std::vector<ModuleBytes> modules = BytesByModule(moment);
   if (modules.empty()) return;
-  page->Gap();
-  page->Line("By module", Tone::kHeading);
+  answer->Gap();
+  answer->Line("By module", Tone::kHeading);
   std::vector<Page::Row> rows{{"bytes", "share", "module", "made of"}};
   const uint64_t total = moment.Total();
   for (size_t i = 0; i < Shown(modules.size(), top); ++i) {
@@ -75,11 +75,11 @@ void AddModulesOf(const Moment& moment, const ReportInput& input, size_t top, Pa
                     ModuleLabel(input.attribution->modules[modules[i].module]),
                     LargestCategories(modules[i].by_category)});
   }
-  page->Table({Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+  answer->Cells({Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
 }
 
 // Nothing where the program named no stage: the categories say as much.
-void AddStagesOf(const Moment& moment, const ReportInput& input, size_t top, Page* page) {
+void AddStagesOf(const Moment& moment, const ReportInput& input, size_t top, Document* answer) {
   std::map<std::string, uint64_t> bytes;
   bool is_named = false;
   for (const AttributedUse& use : moment.uses) {
@@ -90,25 +90,25 @@ void AddStagesOf(const Moment& moment, const ReportInput& input, size_t top, Pag
   std::vector<std::pair<uint64_t, std::string>> sorted;
   for (const auto& [path, each] : bytes) sorted.emplace_back(each, path);
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
-  page->Gap();
-  page->Line("By stage in which it was allocated", Tone::kHeading);
+  answer->Gap();
+  answer->Line("By stage in which it was allocated", Tone::kHeading);
   std::vector<Page::Row> rows{{"bytes", "share", "stage"}};
   for (size_t i = 0; i < Shown(sorted.size(), top); ++i)
     rows.push_back({FormatBytes(sorted[i].first), ShareCell(sorted[i].first, moment.Total()), sorted[i].second});
-  page->Table({Align::kRight, Align::kRight, Align::kLeft}, rows);
+  answer->Cells({Align::kRight, Align::kRight, Align::kLeft}, rows);
 }
 
-void AddNames(const Moment& moment, const ReportInput& input, size_t top, Page* page) {
+void AddNames(const Moment& moment, const ReportInput& input, size_t top, Document* answer) {
   const std::vector<NamedBytes> names = BytesByName(moment, *input.attribution);
   if (names.empty()) return;
-  page->Gap();
-  page->Line("By name that the program gave", Tone::kHeading);
+  answer->Gap();
+  answer->Line("By name that the program gave", Tone::kHeading);
   std::vector<Page::Row> rows{{"bytes", "share", "blocks", "name", "made of"}};
   for (size_t i = 0; i < Shown(names.size(), top); ++i) {
     rows.push_back({FormatBytes(names[i].bytes), ShareCell(names[i].bytes, moment.Total()), FormatCount(names[i].count),
                     names[i].name, LargestCategories(names[i].by_category)});
   }
-  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+  answer->Cells({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
 }
 
 // Stacks without their categories, as lists of stacks want them.
@@ -130,11 +130,12 @@ std::vector<StackUse> ToStackUses(const Moment& moment) {
 
 }  // namespace
 
-void AddCategories(const Moment& moment, absl::string_view of, const ReportInput& input, Page* page) {
-  page->Line({{Tone::kHeading, absl::StrCat("Memory by category at ", of, " of ",
-                                            DeviceLabel(input.attribution->device), ": ", FormatBytes(moment.Total()))},
-              {Tone::kPlain, absl::StrCat(" at ", PeakInstant(moment.time_ns, input),
-                                          moment.step == 0 ? "" : absl::StrCat(", step ", moment.step))}});
+void AddCategories(const Moment& moment, absl::string_view of, const ReportInput& input, Document* answer) {
+  answer->Line(
+      {{Tone::kHeading, absl::StrCat("Memory by category at ", of, " of ", DeviceLabel(input.attribution->device), ": ",
+                                     FormatBytes(moment.Total()))},
+       {Tone::kPlain, absl::StrCat(" at ", PeakInstant(moment.time_ns, input),
+                                   moment.step == 0 ? "" : absl::StrCat(", step ", moment.step))}});
   std::vector<Page::Row> rows{{"bytes", "share", "blocks", "category", "evidence"}};
   for (const size_t i : CategoriesBySize(moment.categories)) {
     rows.push_back({FormatBytes(moment.categories[i]), ShareCell(moment.categories[i], moment.Total()),
@@ -142,9 +143,9 @@ void AddCategories(const Moment& moment, absl::string_view of, const ReportInput
                     std::string(CategoryTitle(static_cast<Category>(i))), KnownBy(moment.by_evidence[i])});
     AddParts(moment, static_cast<Category>(i), &rows);
   }
-  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+  answer->Cells({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
   if (!input.attribution->has_tensors) {
-    page->Paragraph(
+    answer->Paragraph(
         "  ",
         "The program's tensors were not observed: parameters, gradients and optimizer state are identified by "
         "stacks only (docs/attribution.md).",
@@ -152,37 +153,37 @@ void AddCategories(const Moment& moment, absl::string_view of, const ReportInput
   }
 }
 
-void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions& options, Page* page) {
+void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions& options, Document* answer) {
   const Moment& moment = input.attribution->moments.front();
-  page->Gap();
-  AddCategories(moment, asked == "peak" ? "the peak" : asked, input, page);
+  answer->Gap();
+  AddCategories(moment, asked == "peak" ? "the peak" : asked, input, answer);
   if (const std::string place = PlaceText(input.analysis->marks.At(moment.time_ns)); !place.empty())
-    page->Paragraph("  at      ", place);
-  AddComponentsOf(moment, input, page);
-  AddModulesOf(moment, input, options.top, page);
-  AddStagesOf(moment, input, options.top, page);
-  AddNames(moment, input, options.top, page);
-  page->Gap();
-  page->Line("By line of your code", Tone::kHeading);
-  const std::vector<StackUse> uses = ToStackUses(moment);
-  if (uses.empty()) return page->Line("  nothing was live");
-  AddStackRows(uses, {"it", moment.Total()}, input, options, page);
+    answer->Paragraph("  at      ", place);
+  AddComponentsOf(moment, input, answer);
+  AddModulesOf(moment, input, options.top, answer);
+  AddStagesOf(moment, input, options.top, answer);
+  AddNames(moment, input, options.top, answer);
+  answer->Gap();
+  answer->Line("By line of your code", Tone::kHeading);
+  std::vector<StackUse> uses = ToStackUses(moment);
+  if (uses.empty()) return answer->Line("  nothing was live");
+  AddStackRows(std::move(uses), {"it", moment.Total()}, input, options, answer);
 }
 
-void AddSnapshots(const ReportInput& input, Page* page) {
+void AddSnapshots(const ReportInput& input, Document* answer) {
   const std::vector<const Moment*> snapshots = SnapshotsOf(input.attribution);
   if (snapshots.empty()) return;
-  page->Gap();
-  page->Line({{Tone::kHeading, absl::StrCat("Snapshots on ", DeviceLabel(input.attribution->device))},
-              {Tone::kAside, "  moments that the program named; gpumemshim at NAME says all of one"}});
+  answer->Gap();
+  answer->Line({{Tone::kHeading, absl::StrCat("Snapshots on ", DeviceLabel(input.attribution->device))},
+                {Tone::kAside, "  moments that the program named; gpumemshim at NAME says all of one"}});
   std::vector<Page::Row> rows{{"at", "allocated", "all", "name", "made of"}};
   for (const Moment* const moment : snapshots) {
     rows.push_back({FormatTime(input.Since(moment->time_ns)), FormatBytes(moment->values.allocated),
                     FormatBytes(moment->Total()), moment->asked, LargestCategories(moment->categories)});
   }
-  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+  answer->Cells({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
   if (const size_t all = CountSnapshots(*input.analysis); all > snapshots.size())
-    page->Line(absl::StrCat("  ", all - snapshots.size(), " others are not shown: gpumemshim at NAME"), Tone::kAside);
+    answer->Line(absl::StrCat("  ", all - snapshots.size(), " others are not shown: gpumemshim at NAME"), Tone::kAside);
 }
 
 }  // namespace gpumem

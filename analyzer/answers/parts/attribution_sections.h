@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Memory by category, as text. Each adds its lines to a Page. `input.attribution` is set.
+// Memory by category, for people. Each adds its lines to an answer. `input.attribution` is set.
 
 #ifndef GPUMEM_ANALYZER_ANSWERS_PARTS_ATTRIBUTION_SECTIONS_H_
 #define GPUMEM_ANALYZER_ANSWERS_PARTS_ATTRIBUTION_SECTIONS_H_
@@ -9,18 +9,18 @@
 #include "absl/strings/string_view.h"
 #include "ledger/attribution/attribution.h"
 #include "ledger/load/input.h"
-#include "render/page.h"
+#include "render/document.h"
 
 namespace gpumem {
 
 // The categories of a moment; `of`: what they are shares of ("the peak").
-void AddCategories(const Moment& moment, absl::string_view of, const ReportInput& input, Page* page);
+void AddCategories(const Moment& moment, absl::string_view of, const ReportInput& input, Document* answer);
 
 // Everything alive at the first moment: categories, modules, stacks.
-void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions& options, Page* page);
+void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions& options, Document* answer);
 
 // The moments that the program asked for; nothing where it asked for none.
-void AddSnapshots(const ReportInput& input, Page* page);
+void AddSnapshots(const ReportInput& input, Document* answer);
 
 }  // namespace gpumem
 

@@ -111,11 +111,11 @@ std::vector<Row> DeviceRows(const MemoryBreakdown& peak, const MemoryBreakdown& 
   return rows;
 }
 
-void AddCategoryTable(const std::vector<Row>& rows, bool heading, Page* page) {
+void AddCategoryTable(const std::vector<Row>& rows, bool heading, Document* answer) {
   std::vector<Page::Row> table;
   if (heading) table.push_back({"", "at the peak", "at the end", ""});
   for (const Row& row : rows) table.push_back({row.label, row.at_peak, row.at_end, row.basis});
-  page->Table({Align::kLeft, Align::kRight, Align::kRight, Align::kLeft}, table, heading);
+  answer->Cells({Align::kLeft, Align::kRight, Align::kRight, Align::kLeft}, table, heading);
 }
 
 // When the device was asked, and how far that is from the instant.
@@ -127,7 +127,7 @@ std::string SampleText(const MemoryBreakdown& breakdown, const ReportInput& inpu
   return text;
 }
 
-void AddApart(const MemoryBreakdown& end, const Analysis& analysis, Page* page) {
+void AddApart(const MemoryBreakdown& end, const Analysis& analysis, Document* answer) {
   std::string text;
   const auto add = [&](uint64_t peak, uint64_t now, absl::string_view what) {
     if (peak == 0) return;
@@ -137,70 +137,70 @@ void AddApart(const MemoryBreakdown& end, const Analysis& analysis, Page* page) 
   add(analysis.host_pinned_peak, end.host_pinned, "pinned host memory");
   add(analysis.managed_peak, end.managed, "managed memory, wherever it lies,");
   add(analysis.imported_peak, end.imported, "memory of other owners");
-  if (!text.empty()) page->Paragraph("  apart   ", absl::StrCat(text, "."));
+  if (!text.empty()) answer->Paragraph("  apart   ", absl::StrCat(text, "."));
 }
 
-void AddGuess(const MemoryBreakdown& peak, const MemoryBreakdown& end, const Analysis& analysis, Page* page) {
+void AddGuess(const MemoryBreakdown& peak, const MemoryBreakdown& end, const Analysis& analysis, Document* answer) {
   const std::string guess = GuessAtRest(end, analysis);
   const std::string at_peak = GuessAtRest(peak, analysis);
   const std::string& reported = guess.empty() ? at_peak : guess;
   if (!reported.empty()) {
     const bool knows = end.cupti_known && peak.cupti_known;
-    page->Paragraph("  a guess ",
-                    absl::StrCat("What is not explained may be ", reported, ".",
-                                 knows ? "" : " Static variables of loaded code are not known: CUPTI did not watch."),
-                    Tone::kAside);
+    answer->Paragraph("  a guess ",
+                      absl::StrCat("What is not explained may be ", reported, ".",
+                                   knows ? "" : " Static variables of loaded code are not known: CUPTI did not watch."),
+                      Tone::kAside);
   }
 }
 
-void AddStatic(const MemoryBreakdown& end, Page* page) {
+void AddStatic(const MemoryBreakdown& end, Document* answer) {
   const uint64_t within = end.cupti.static_in_measured_bytes;
   if (within == 0) return;
-  page->Paragraph("  CUPTI   ",
-                  absl::StrCat("Static variables take ", FormatBytes(within), " of the contexts and loaded modules."),
-                  Tone::kAside);
+  answer->Paragraph("  CUPTI   ",
+                    absl::StrCat("Static variables take ", FormatBytes(within), " of the contexts and loaded modules."),
+                    Tone::kAside);
 }
 
 }  // namespace
 
-void AddBreakdown(const DeviceAnalysis& device, const ReportInput& input, Page* page) {
+void AddBreakdown(const DeviceAnalysis& device, const ReportInput& input, Document* answer) {
   const Analysis& analysis = *input.analysis;
   const MemoryBreakdown& end = device.breakdown_at_end;
   const MemoryBreakdown& peak = device.breakdown_at_peak.any ? device.breakdown_at_peak : end;
   if (!end.any || (analysis.sampling.samples == 0 && end.driver.context_count == 0)) return;
-  page->Gap();
-  page->Line({{Tone::kHeading, absl::StrCat("Reconciliation with nvidia-smi on ", DeviceLabel(device.device))},
-              {Tone::kAside, absl::StrCat("  at the peak of all CUDA memory, ", PeakInstant(peak.time_ns, input),
-                                          ", and at the end")}});
+  answer->Gap();
+  answer->Line({{Tone::kHeading, absl::StrCat("Reconciliation with nvidia-smi on ", DeviceLabel(device.device))},
+                {Tone::kAside, absl::StrCat("  at the peak of all CUDA memory, ", PeakInstant(peak.time_ns, input),
+                                            ", and at the end")}});
   std::vector<Row> rows = ShareRows(peak, end, input);
   if (peak.has_reading || end.has_reading) {
     const std::vector<Row> more = DeviceRows(peak, end);
     rows.insert(rows.end(), more.begin(), more.end());
   }
-  AddCategoryTable(rows, /*heading=*/true, page);
+  AddCategoryTable(rows, /*heading=*/true, answer);
   if (end.process == kNotStated) {
-    page->Paragraph("  unknown ", absl::StrCat("This process's share: ", WhyNotKnown(end, analysis), "."));
+    answer->Paragraph("  unknown ", absl::StrCat("This process's share: ", WhyNotKnown(end, analysis), "."));
   }
   const std::string peak_sample = SampleText(peak, input), end_sample = SampleText(end, input);
   if (!peak_sample.empty()) {
-    page->Paragraph(
+    answer->Paragraph(
         "  device  ",
         absl::StrCat("the peak ", peak_sample, "; the end ", end_sample, ", by ", analysis.sampling.source, "."),
         Tone::kAside);
   }
-  AddApart(end, analysis, page);
-  AddStatic(end, page);
-  AddGuess(peak, end, analysis, page);
+  AddApart(end, analysis, answer);
+  AddStatic(end, answer);
+  AddGuess(peak, end, analysis, answer);
 }
 
-void AddLimits(const ReportInput& input, Page* page) {
+void AddLimits(const ReportInput& input, Document* answer) {
   for (const CrossedLimit& limit : input.analysis->sampling.crossed) {
     std::string text = absl::StrCat(DeviceLabel(limit.device), " reached ",
                                     limit.percent != 0 ? absl::StrCat(limit.percent, " %") : FormatBytes(limit.bytes),
                                     " at ", FormatTime(input.Since(limit.time_ns)), ": ", FormatBytes(limit.used));
     if (limit.total != 0) absl::StrAppend(&text, " of ", FormatBytes(limit.total));
     if (limit.own != kNotStated) absl::StrAppend(&text, ", ", FormatBytes(limit.own), " by this process");
-    page->Paragraph("  limit   ", absl::StrCat(text, "."), Tone::kWarning);
+    answer->Paragraph("  limit   ", absl::StrCat(text, "."), Tone::kWarning);
   }
 }
 

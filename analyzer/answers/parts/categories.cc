@@ -48,7 +48,7 @@ std::string LargestOfBlocks(CategoryBytes bytes) {
 
 Document AttributedAnswer(absl::string_view command, const ReportInput& input) {
   Document answer = TraceAnswer(command, input);
-  answer.Old([&input](JsonWriter* json) { WriteJsonBasis(*input.attribution, json); }, nullptr);
+  answer.Old([&input](JsonWriter* json) { WriteJsonBasis(*input.attribution, json); });
   return answer;
 }
 

@@ -49,16 +49,17 @@ std::vector<PinLine> PinLines(const std::vector<PinGroup>& groups, const ReportI
 }
 
 void AddPinLines(const std::vector<PinLine>& lines, uint64_t time_ns, const ReportInput& input,
-                 const TextOptions& options, Page* page) {
+                 const TextOptions& options, Document* answer) {
   const size_t shown = options.top == 0 ? lines.size() : std::min(options.top, lines.size());
   for (size_t i = 0; i < shown; ++i) {
     AddOneStack(absl::StrCat("  ", PinText(lines[i].group, time_ns), "  "), lines[i].stack_id, "", input, options,
-                page);
+                answer);
     if (!lines[i].others.empty())
-      page->Line({{Tone::kAside, absl::StrCat("    together with ", absl::StrJoin(lines[i].others, ", "))}});
+      answer->Line({{Tone::kAside, absl::StrCat("    together with ", absl::StrJoin(lines[i].others, ", "))}});
   }
   if (shown == lines.size()) return;
-  page->Line({{Tone::kAside, absl::StrCat("  and ", FormatCountOf(lines.size() - shown, "more line", "more lines"))}});
+  answer->Line(
+      {{Tone::kAside, absl::StrCat("  and ", FormatCountOf(lines.size() - shown, "more line", "more lines"))}});
 }
 
 std::string PinText(const PinGroup& group, uint64_t time_ns) {

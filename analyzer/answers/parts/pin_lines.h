@@ -3,7 +3,7 @@
 //
 // What keeps segments from going back to CUDA, by line of code. Pure functions of the input.
 //
-//   for (const PinLine& line : PinLines(device.fragmentation.groups_at_end, input)) page->Line(PinText(line.group,
+//   for (const PinLine& line : PinLines(device.fragmentation.groups_at_end, input)) answer->Line(PinText(line.group,
 //   end_ns));
 
 #ifndef GPUMEM_ANALYZER_ANSWERS_PARTS_PIN_LINES_H_
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "ledger/load/input.h"
-#include "render/page.h"
+#include "render/document.h"
 
 namespace gpumem {
 
@@ -29,7 +29,7 @@ std::vector<PinLine> PinLines(const std::vector<PinGroup>& groups, const ReportI
 
 // Adds `options.top` of them (0 = all) as they are at `time_ns`, and a line for the rest.
 void AddPinLines(const std::vector<PinLine>& lines, uint64_t time_ns, const ReportInput& input,
-                 const TextOptions& options, Page* page);
+                 const TextOptions& options, Document* answer);
 
 // "2 MiB in 40 blocks keep 800 MiB in 40 segments (up to 1.5 s old)": how long the oldest block has been there shows
 // whether the blocks are of this moment alone.

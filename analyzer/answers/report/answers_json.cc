@@ -95,26 +95,16 @@ std::string ReportJson(const ReportInput& input, size_t top) {
     WriteJsonOoms(input.analysis->ooms, top, input, json);
     WriteAttribution(input, json);
     WriteJsonSnapshots(input, json);
-    WriteJsonLeakLoops(input, json);
+    Document loops;
+    AddLeakLoops(input, &loops);
+    WriteMembers(loops, json);
     WriteDevices(input, json, [&](const DeviceAnalysis& device) {
       WriteResidual(device.residual, json);
       WriteJsonLiveSet("at_peak", LiveAtPeak(device, DefaultMeasure(device)), top, input, json);
       WriteJsonBreakdown(device, input, json);
       WriteMembers(TimelineFields(device, input), json);
       WriteJsonFragmentation(device.fragmentation, top, input, json);
-      WriteJsonAlive(device.leaks, top, input, json);
-      WriteJsonLeaks(device.device, top, input, json);
-    });
-  });
-}
-
-std::string LeaksJson(const ReportInput& input, size_t top) {
-  return Answer("leaks", input, [&](JsonWriter* json) {
-    WriteHostPinned(*input.analysis, json);
-    WriteJsonLeakLoops(input, json);
-    WriteDevices(input, json, [&](const DeviceAnalysis& device) {
-      WriteJsonAlive(device.leaks, top, input, json);
-      WriteJsonLeaks(device.device, top, input, json);
+      WriteMembers(LeakFields(device, top, input), json);
     });
   });
 }

@@ -29,36 +29,37 @@ std::string LargestDeviceFlag(const ReportInput& input) {
 
 }  // namespace
 
-void AddLosses(const ReportInput& input, Page* page) {
+void AddLosses(const ReportInput& input, Document* answer) {
   const std::vector<std::string> lines = LossLines(input);
-  page->Gap();
+  answer->Gap();
   if (const ImportInfo imported = ImportInfoOf(input.analysis->process.settings); lines.empty() && imported.any()) {
-    page->Line({{Tone::kHeading, "Dropped events:"},
-                {Tone::kPlain, absl::StrCat(" not known; ", imported.recorder, " does not count what it leaves out")}});
+    answer->Line(
+        {{Tone::kHeading, "Dropped events:"},
+         {Tone::kPlain, absl::StrCat(" not known; ", imported.recorder, " does not count what it leaves out")}});
     return;
   }
   if (lines.empty() && input.analysis->end_unknown) {
-    page->Line({{Tone::kWarning, "Dropped events:"},
-                {Tone::kPlain, " none counted; the last 100 ms of the process are unknown"}});
+    answer->Line({{Tone::kWarning, "Dropped events:"},
+                  {Tone::kPlain, " none counted; the last 100 ms of the process are unknown"}});
     return;
   }
   if (lines.empty()) {
-    page->Line({{Tone::kHeading, "Dropped events:"}, {Tone::kPlain, " none"}});
+    answer->Line({{Tone::kHeading, "Dropped events:"}, {Tone::kPlain, " none"}});
     return;
   }
   const LossCounts& losses = input.analysis->losses;
   const bool alarm = losses.Total() > 0 || !losses.write_error.empty();
-  page->Line({{alarm ? Tone::kAlarm : Tone::kWarning, "Dropped or missing"}});
-  for (const std::string& line : lines) page->Line(absl::StrCat("  ", line));
+  answer->Line({{alarm ? Tone::kAlarm : Tone::kWarning, "Dropped or missing"}});
+  for (const std::string& line : lines) answer->Line(absl::StrCat("  ", line));
 }
 
-void AddNotes(const ReportInput& input, Page* page) {
+void AddNotes(const ReportInput& input, Document* answer) {
   if (input.analysis->notes.empty()) return;
-  page->Line({{Tone::kHeading, "Notes"}});
-  for (const std::string& note : input.analysis->notes) page->Paragraph("  - ", note, Tone::kAside);
+  answer->Line({{Tone::kHeading, "Notes"}});
+  for (const std::string& note : input.analysis->notes) answer->Paragraph("  - ", note, Tone::kAside);
 }
 
-void AddNextStep(const ReportInput& input, Page* page) {
+void AddNextStep(const ReportInput& input, Document* answer) {
   if (input.analysis->devices.empty()) return;
   const std::string device = LargestDeviceFlag(input);
   std::vector<Page::Row> rows;
@@ -74,33 +75,33 @@ void AddNextStep(const ReportInput& input, Page* page) {
   }
   if (grew) rows.push_back({Next("leaks", input, device), "what grows, by line"});
   if (scattered) rows.push_back({Next("fragmentation", input, device), "which blocks keep segments"});
-  page->Line({{Tone::kHeading, "Next"}});
-  page->Table({Align::kLeft, Align::kLeft}, rows, /*heading=*/false);
+  answer->Line({{Tone::kHeading, "Next"}});
+  answer->Cells({Align::kLeft, Align::kLeft}, rows, /*heading=*/false);
 }
 
-void AddReport(const ReportInput& input, const TextOptions& options, Page* page) {
-  AddHead(input, Detail::kBrief, page);
-  AddOoms(input, options, page);
+void AddReport(const ReportInput& input, const TextOptions& options, Document* answer) {
+  AddHead(input, Detail::kBrief, answer);
+  AddOoms(input, options, answer);
   if (input.attribution != nullptr && !input.attribution->moments.empty()) {
-    page->Gap();
-    AddCategories(input.attribution->moments.front(), "the peak", input, page);
-    AddSnapshots(input, page);
+    answer->Gap();
+    AddCategories(input.attribution->moments.front(), "the peak", input, answer);
+    AddSnapshots(input, answer);
   }
   const DeviceAnalysis* largest = LargestDevice(*input.analysis);
-  for (const DeviceAnalysis& device : input.analysis->devices) AddTimeline(device, input, Detail::kBrief, page);
-  AddMarks(input, Detail::kBrief, page);
+  for (const DeviceAnalysis& device : input.analysis->devices) AddTimeline(device, input, Detail::kBrief, answer);
+  AddMarks(input, Detail::kBrief, answer);
   if (largest != nullptr) {
     TextOptions fewer = options;
     if (!input.analysis->ooms.empty())
       fewer.top = std::min<size_t>(options.top, 3);  // who filled the device is said above
-    AddPeak(*largest, DefaultMeasure(*largest), input, fewer, page);
-    AddBreakdown(*largest, input, page);
-    AddLeaks(*largest, input, options, page);
-    if (UsesTorch(*largest)) AddFragmentation(*largest, input, options, page);
+    AddPeak(*largest, DefaultMeasure(*largest), input, fewer, answer);
+    AddBreakdown(*largest, input, answer);
+    AddLeaks(*largest, input, options, answer);
+    if (UsesTorch(*largest)) AddFragmentation(*largest, input, options, answer);
   }
-  AddLosses(input, page);
-  AddNotes(input, page);
-  AddNextStep(input, page);
+  AddLosses(input, answer);
+  AddNotes(input, answer);
+  AddNextStep(input, answer);
 }
 
 }  // namespace gpumem

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The JSON pieces of fragmentation and leaks (json_parts.h).
+// The JSON pieces of fragmentation (json_parts.h).
 
 #include "absl/strings/str_format.h"
 #include "answers/parts/pin_lines.h"
 #include "answers/report/json_parts.h"
-#include "answers/report/leak_words.h"
 
 namespace gpumem {
 namespace {
@@ -105,78 +104,6 @@ void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, cons
   WriteJsonPins("pins_at_peak", fragmentation.pins_at_peak, top, input, json);
   WriteJsonPins("pins_at_end", fragmentation.pins_at_end, top, input, json);
   json->EndObject();
-}
-
-void WriteJsonAlive(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json) {
-  json->Key("alive");
-  json->BeginObject();
-  json->Field("bytes", leaks.at_end_torch.bytes + leaks.at_end_cuda.bytes);
-  WriteJsonLiveSet("torch", leaks.at_end_torch, top, input, json);
-  WriteJsonLiveSet("cuda", leaks.at_end_cuda, top, input, json);
-  json->Field("freed_by_teardown", leaks.freed_by_teardown);
-  json->Field("unknown_frees", leaks.unknown_frees);
-  if (leaks.growth_to_ns != 0) {
-    json->Field("growth_from_ns", input.Since(leaks.growth_from_ns));
-    json->Field("growth_to_ns", input.Since(leaks.growth_to_ns));
-    WriteJsonStacks("growth", leaks.growth, top, input, json);
-  }
-  json->EndObject();
-}
-
-void WriteJsonLeakLoops(const ReportInput& input, JsonWriter* json) {
-  if (input.leaks == nullptr) return;
-  json->Key("leak_loops");
-  json->BeginArray();
-  for (const LeakLoop& loop : input.leaks->loops) {
-    json->BeginObject();
-    json->Field("kind", loop.are_steps ? "steps" : "iterations");
-    WriteJsonTextOrNull("site", loop.place.site, !loop.are_steps, json);
-    json->Field("iterations", loop.iterations);
-    json->Field("from_ns", input.Since(loop.from_ns));
-    json->Field("to_ns", input.Since(loop.to_ns));
-    json->EndObject();
-  }
-  json->EndArray();
-}
-
-void WriteJsonLeaks(int device, size_t top, const ReportInput& input, JsonWriter* json) {
-  const LeakDevice* const found = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, device);
-  if (found == nullptr) return;
-  json->Field("leaks_headline", LeakHeadline(*input.leaks, device));
-  json->Field("leaks_sure", !input.leaks->misses_events);
-  json->Key("leaks");
-  json->BeginArray();
-  size_t written = 0;
-  for (const LeakRow& row : found->rows) {
-    if (top != 0 && written++ == top) break;
-    const bool has_keeper = row.keeper.line != 0;
-    const bool has_place = row.IsKeepers() || !row.place.file.empty();
-    json->BeginObject();
-    json->Field("status", LeakStatusName(row.status));
-    json->Field("kind", LeakKindName(row.kind));
-    json->Field("bytes_per_iteration", row.bytes_per_iteration);
-    json->Field("grown_bytes", row.grown_bytes);
-    json->Field("grown_blocks", row.grown_blocks);
-    json->Field("loop", row.loop);
-    json->Field("since_iteration", row.since_iteration);
-    json->Field("since_ns", input.Since(row.since_ns));
-    json->Field("growths", row.growths);
-    json->Field("confidence", row.confidence);
-    json->Field("replaced", row.is_replaced);
-    WriteJsonTextOrNull("file", row.IsKeepers() ? row.keeper.file : row.place.file, has_place, json);
-    json->Key("line");
-    has_place ? json->Value(uint64_t{row.IsKeepers() ? row.keeper.line : row.place.line}) : json->Null();
-    WriteJsonTextOrNull("keeper_file", row.keeper.file, has_keeper, json);
-    json->Key("keeper_line");
-    has_keeper ? json->Value(uint64_t{row.keeper.line}) : json->Null();
-    WriteJsonTextOrNull("code", row.code, has_keeper, json);
-    WriteJsonTextOrNull("remark", LeakRemark(row, *input.leaks), !LeakRemark(row, *input.leaks).empty(), json);
-    json->Field("stack_count", row.stacks.size());
-    WriteJsonStack(row.stack, "", input, json);
-    json->EndObject();
-  }
-  json->EndArray();
-  json->Field("suppressed", found->suppressed);
 }
 
 }  // namespace gpumem

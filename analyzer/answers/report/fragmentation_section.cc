@@ -28,7 +28,7 @@ Page::Row PointRow(absl::string_view what, const FragmentationPoint& point) {
           FormatBytes(point.empty_cache)};
 }
 
-void AddTable(const Fragmentation& fragmentation, Detail detail, Page* page) {
+void AddTable(const Fragmentation& fragmentation, Detail detail, Document* answer) {
   std::vector<Page::Row> rows = {
       {"", "reserved", "free", "largest", "ranges", "external", "rounding", "empty_cache()"}};
   rows.push_back(PointRow("at the peak", fragmentation.at_peak));
@@ -39,34 +39,38 @@ void AddTable(const Fragmentation& fragmentation, Detail detail, Page* page) {
       rows.push_back(PointRow(absl::StrCat(pool.pool, " pool, end"), pool.at_end));
     }
   }
-  page->Table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
-               Align::kRight},
-              rows);
+  answer->Cells({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
+                 Align::kRight},
+                rows);
 }
 
 // External fragmentation as a curve from 0 to 100 %.
-void AddCurve(const Fragmentation& fragmentation, const ReportInput& input, Page* page) {
+void AddCurve(const Fragmentation& fragmentation, const ReportInput& input, Document* answer) {
   if (fragmentation.over_time.size() < 2) return;
-  std::vector<TimelinePoint> points;
-  for (const FragmentationPoint& point : fragmentation.over_time) {
-    TimelinePoint& shown = points.emplace_back();
-    shown.time_ns = point.time_ns;
-    shown.max.total = static_cast<uint64_t>(point.external_ratio * 1000);
-  }
-  const auto columns = static_cast<size_t>(std::clamp(page->style().width - 40, 8, 120));
-  const auto values = Resample(points, Measure::kTotal, input.window_start_ns(), input.window_end_ns(), columns);
-  page->Line({{Tone::kPlain, "  external over time  "},
-              {Tone::kGood, Sparkline(values, 1000, page->style().utf8)},
-              {Tone::kAside, "  0 to 100 %"}});
+  TimeCurve curve;
+  curve.room = 40;
+  curve.top = 1000;
+  curve.lead = {{Tone::kPlain, "  external over time  "}};
+  curve.after = {{Tone::kAside, "  0 to 100 %"}};
+  curve.values = [&fragmentation, &input](size_t count) {
+    std::vector<TimelinePoint> points;
+    for (const FragmentationPoint& point : fragmentation.over_time) {
+      TimelinePoint& shown = points.emplace_back();
+      shown.time_ns = point.time_ns;
+      shown.max.total = static_cast<uint64_t>(point.external_ratio * 1000);
+    }
+    return Resample(points, Measure::kTotal, input.window_start_ns(), input.window_end_ns(), count);
+  };
+  answer->Curve(std::move(curve));
 }
 
 // By line of code, with true totals. In a brief report the first line alone.
 void AddPins(absl::string_view when, uint64_t time_ns, const std::vector<PinGroup>& groups, const ReportInput& input,
-             const TextOptions& options, Page* page) {
+             const TextOptions& options, Document* answer) {
   if (groups.empty()) return;
-  page->Line({{Tone::kPlain, absl::StrCat("  Blocks that keep mostly empty segments from CUDA, ", when, ":")},
-              {Tone::kAside, absl::StrCat("  ", FormatBytes(ReturnableBytes(groups)), " in all")}});
-  AddPinLines(PinLines(groups, input), time_ns, input, options, page);
+  answer->Line({{Tone::kPlain, absl::StrCat("  Blocks that keep mostly empty segments from CUDA, ", when, ":")},
+                {Tone::kAside, absl::StrCat("  ", FormatBytes(ReturnableBytes(groups)), " in all")}});
+  AddPinLines(PinLines(groups, input), time_ns, input, options, answer);
 }
 
 std::string Judgement(const FragmentationPoint& peak) {
@@ -85,26 +89,28 @@ std::string Judgement(const FragmentationPoint& peak) {
 
 }  // namespace
 
-void AddFragmentation(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Page* page) {
+void AddFragmentation(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options,
+                      Document* answer) {
   const Fragmentation& fragmentation = device.fragmentation;
-  page->Gap();
-  page->Line({{Tone::kHeading, absl::StrCat("Fragmentation on ", DeviceLabel(device.device))},
-              {Tone::kAside, "  free space inside PyTorch's segments"}});
+  answer->Gap();
+  answer->Line({{Tone::kHeading, absl::StrCat("Fragmentation on ", DeviceLabel(device.device))},
+                {Tone::kAside, "  free space inside PyTorch's segments"}});
   if (fragmentation.at_peak.reserved == 0) {
-    page->Line("  PyTorch reserved nothing on this device.");
+    answer->Line("  PyTorch reserved nothing on this device.");
     return;
   }
-  page->Paragraph("  ", absl::StrCat("At the peak of reserved ", Judgement(fragmentation.at_peak), "."));
-  AddTable(fragmentation, options.detail, page);
+  answer->Paragraph("  ", absl::StrCat("At the peak of reserved ", Judgement(fragmentation.at_peak), "."));
+  AddTable(fragmentation, options.detail, answer);
   if (options.detail == Detail::kBrief) {
     TextOptions one = options;
     one.top = 1;
-    AddPins("at the end", fragmentation.at_end.time_ns, fragmentation.groups_at_end, input, one, page);
+    AddPins("at the end", fragmentation.at_end.time_ns, fragmentation.groups_at_end, input, one, answer);
     return;
   }
-  AddCurve(fragmentation, input, page);
-  AddPins("at the peak of reserved", fragmentation.at_peak.time_ns, fragmentation.groups_at_peak, input, options, page);
-  AddPins("at the end", fragmentation.at_end.time_ns, fragmentation.groups_at_end, input, options, page);
+  AddCurve(fragmentation, input, answer);
+  AddPins("at the peak of reserved", fragmentation.at_peak.time_ns, fragmentation.groups_at_peak, input, options,
+          answer);
+  AddPins("at the end", fragmentation.at_end.time_ns, fragmentation.groups_at_end, input, options, answer);
 }
 
 }  // namespace gpumem

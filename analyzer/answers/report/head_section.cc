@@ -14,28 +14,28 @@ namespace {
 constexpr int kLeadWidth = 8;
 
 // Names of devices and versions are cut where they are too long, sentences are broken.
-void AddFact(const Remark& fact, Page* page) {
+void AddFact(const Remark& fact, Document* answer) {
   const std::string lead = absl::StrCat("  ", PadRight(fact.lead, kLeadWidth));
   if (fact.lead.empty()) {
-    page->Line(absl::StrCat("  ", fact.text));
+    answer->Line(absl::StrCat("  ", fact.text));
   } else if (fact.lead == "with" || absl::StartsWith(fact.lead, "GPU")) {
-    page->Line(absl::StrCat(lead, fact.text));
+    answer->Line(absl::StrCat(lead, fact.text));
   } else {
-    page->Paragraph(absl::StrCat(lead, fact.lead.size() < kLeadWidth ? "" : " "), fact.text, fact.tone);
+    answer->Paragraph(absl::StrCat(lead, fact.lead.size() < kLeadWidth ? "" : " "), fact.text, fact.tone);
   }
 }
 
 }  // namespace
 
-void AddHead(const ReportInput& input, Detail detail, Page* page) {
+void AddHead(const ReportInput& input, Detail detail, Document* answer) {
   const std::string& program = input.analysis->process.program;
-  page->Line({{Tone::kHeading, program.empty() ? "(program not known)" : program},
-              {Tone::kPlain, absl::StrCat("  ", ProcessText(input))}});
-  for (const Remark& fact : HeadFacts(input, detail == Detail::kFull)) AddFact(fact, page);
+  answer->Line({{Tone::kHeading, program.empty() ? "(program not known)" : program},
+                {Tone::kPlain, absl::StrCat("  ", ProcessText(input))}});
+  for (const Remark& fact : HeadFacts(input, detail == Detail::kFull)) AddFact(fact, answer);
   for (const Remark& remark : StateRemarks(input))
-    page->Paragraph(absl::StrCat("  ", PadRight(remark.lead, kLeadWidth)), remark.text, remark.tone);
-  for (const Remark& remark : CuptiRemarks(input)) AddFact(remark, page);
-  AddLimits(input, page);
+    answer->Paragraph(absl::StrCat("  ", PadRight(remark.lead, kLeadWidth)), remark.text, remark.tone);
+  for (const Remark& remark : CuptiRemarks(input)) AddFact(remark, answer);
+  AddLimits(input, answer);
 }
 
 }  // namespace gpumem

@@ -251,21 +251,7 @@ void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, co
                       JsonWriter* json) {
   json->Key(key);
   json->BeginObject();
-  json->Field("measure", MeasureName(live.measure));
-  json->Field("time_ns", input.Since(live.time_ns));
-  json->Field("bytes", live.bytes);
-  json->Field("count", live.block_count);
-  const Stage stage = StageWhenReached(live, input);
-  json->Key("phase");
-  stage == Stage::kNone ? json->Null() : json->Value(StageTitle(stage));
-  json->Key("where");
-  PlaceDatum(live.time_ns, input).Write(json);
-  json->Key("values");
-  json->BeginObject();
-  WriteJsonValues(live.values, json);
-  json->EndObject();
-  json->Field("stack_count", live.stacks.size());
-  WriteJsonStacks("stacks", live.stacks, top, input, json);
+  WriteMembers(LiveSetFields(live, top, input), json);
   json->EndObject();
 }
 

@@ -55,12 +55,9 @@ void WriteJsonMarks(const ReportInput& input, JsonWriter* json);      // "marks"
 // Members of a device's object.
 void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, const ReportInput& input, JsonWriter* json);
-void WriteJsonAlive(const LeakReport& leaks, size_t top, const ReportInput& input, JsonWriter* json);
-void WriteJsonLeaks(int device, size_t top, const ReportInput& input, JsonWriter* json);
 void WriteJsonBreakdown(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonDeviceSamples(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 // Members of the answer.
-void WriteJsonLeakLoops(const ReportInput& input, JsonWriter* json);
 void WriteJsonSampling(const SamplingInfo& sampling, const ReportInput& input, JsonWriter* json);
 // Not of a device: "ooms" and "served_retries".
 void WriteJsonOoms(const std::vector<OomEvent>& ooms, size_t top, const ReportInput& input, JsonWriter* json);

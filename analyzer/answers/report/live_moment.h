@@ -8,10 +8,12 @@
 #ifndef GPUMEM_ANALYZER_ANSWERS_REPORT_LIVE_MOMENT_H_
 #define GPUMEM_ANALYZER_ANSWERS_REPORT_LIVE_MOMENT_H_
 
+#include <cstddef>
 #include <string>
 
 #include "ledger/attribution/stage.h"
 #include "ledger/load/input.h"
+#include "render/document.h"
 #include "replay/analysis.h"
 
 namespace gpumem {
@@ -25,6 +27,9 @@ Stage StageWhenReached(const LiveSet& live, const ReportInput& input);
 
 // The same as words: " in backward"; "" for kNone.
 std::string WhenText(const LiveSet& live, const ReportInput& input);
+
+// For machines: what the set is of, its instant, and its largest `top` stacks (0 = all).
+Document LiveSetFields(const LiveSet& live, size_t top, const ReportInput& input);
 
 }  // namespace gpumem
 

@@ -56,7 +56,7 @@ Datum PlaceDatum(uint64_t time_ns, const ReportInput& input) {
                        JsonLayout::kOneLine);
 }
 
-void AddMarks(const ReportInput& input, Detail detail, Page* page) {
+void AddMarks(const ReportInput& input, Detail detail, Document* answer) {
   std::vector<const MarkEntry*> shown, steps;
   for (const MarkEntry& entry : input.analysis->marks.entries()) {
     if (entry.time_ns < input.window_start_ns() || entry.time_ns > input.window_end_ns()) continue;
@@ -64,14 +64,15 @@ void AddMarks(const ReportInput& input, Detail detail, Page* page) {
     if (entry.kind == trace::STEP && entry.number != 0) steps.push_back(&entry);
   }
   if (shown.empty() && steps.empty()) return;
-  page->Gap();
-  page->Line({{Tone::kHeading, "Marks"}, {Tone::kPlain, steps.empty() ? "" : absl::StrCat("  ", StepsText(steps))}});
+  answer->Gap();
+  answer->Line({{Tone::kHeading, "Marks"}, {Tone::kPlain, steps.empty() ? "" : absl::StrCat("  ", StepsText(steps))}});
   const size_t most = detail == Detail::kFull ? kMany : kFew;
   for (size_t i = 0; i < std::min(shown.size(), most); ++i) {
-    page->Line(absl::StrCat("  ", PadLeft(FormatTime(input.Since(shown[i]->time_ns)), 10), "  ", EntryText(*shown[i])));
+    answer->Line(
+        absl::StrCat("  ", PadLeft(FormatTime(input.Since(shown[i]->time_ns)), 10), "  ", EntryText(*shown[i])));
   }
   if (shown.size() > most)
-    page->Line(absl::StrCat("  ", FormatCount(shown.size() - most), " more: gpumemshim timeline --json"));
+    answer->Line(absl::StrCat("  ", FormatCount(shown.size() - most), " more: gpumemshim timeline --json"));
 }
 
 }  // namespace gpumem

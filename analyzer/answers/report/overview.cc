@@ -34,14 +34,14 @@ constexpr size_t kMaxCategories = 4;
 std::string LeadOf(absl::string_view word) { return absl::StrCat("  ", PadRight(word, kLead - 2)); }
 
 // "train_gpt  process 4242 on host, rank 0 of 8", and what is not whole.
-void AddHeader(const ReportInput& input, Page* page) {
+void AddHeader(const ReportInput& input, Document* answer) {
   const std::string& program = input.analysis->process.program;
-  page->Line({{Tone::kHeading, program.empty() ? "(unknown program)" : program},
-              {Tone::kAside, absl::StrCat("  ", ProcessText(input))},
-              {Tone::kWarning, IsSimulated(*input.analysis) ? ", simulated GPU" : ""}});
-  for (const Remark& remark : StateRemarks(input)) page->Paragraph(LeadOf(remark.lead), remark.text, remark.tone);
-  for (const Remark& remark : CuptiRemarks(input)) page->Paragraph(LeadOf(remark.lead), remark.text, remark.tone);
-  AddLimits(input, page);
+  answer->Line({{Tone::kHeading, program.empty() ? "(unknown program)" : program},
+                {Tone::kAside, absl::StrCat("  ", ProcessText(input))},
+                {Tone::kWarning, IsSimulated(*input.analysis) ? ", simulated GPU" : ""}});
+  for (const Remark& remark : StateRemarks(input)) answer->Paragraph(LeadOf(remark.lead), remark.text, remark.tone);
+  for (const Remark& remark : CuptiRemarks(input)) answer->Paragraph(LeadOf(remark.lead), remark.text, remark.tone);
+  AddLimits(input, answer);
 }
 
 absl::string_view LeadOfProblem(VerdictKind kind) {
@@ -61,13 +61,13 @@ absl::string_view LeadOfProblem(VerdictKind kind) {
   }
 }
 
-void AddVerdict(const Verdict& verdict, Page* page) {
+void AddVerdict(const Verdict& verdict, Document* answer) {
   const Tone tone = verdict.kind == VerdictKind::kOutOfMemory ? Tone::kAlarm : Tone::kWarning;
-  if (!verdict.problem.empty()) page->Paragraph(LeadOfProblem(verdict.kind), verdict.problem, tone);
-  if (verdict.peak.empty() && verdict.problem.empty()) return page->Line("  No GPU memory was allocated.");
-  if (!verdict.peak.empty()) page->Paragraph(LeadOf("Peak"), verdict.peak);
-  if (!verdict.mostly.empty()) page->Paragraph(LeadOf("Mostly"), verdict.mostly);
-  if (!verdict.action.empty()) page->Paragraph(LeadOf("Do"), verdict.action);
+  if (!verdict.problem.empty()) answer->Paragraph(LeadOfProblem(verdict.kind), verdict.problem, tone);
+  if (verdict.peak.empty() && verdict.problem.empty()) return answer->Line("  No GPU memory was allocated.");
+  if (!verdict.peak.empty()) answer->Paragraph(LeadOf("Peak"), verdict.peak);
+  if (!verdict.mostly.empty()) answer->Paragraph(LeadOf("Mostly"), verdict.mostly);
+  if (!verdict.action.empty()) answer->Paragraph(LeadOf("Do"), verdict.action);
 }
 
 std::string EvidenceText(const std::array<uint64_t, kEvidences>& bytes) {
@@ -75,7 +75,7 @@ std::string EvidenceText(const std::array<uint64_t, kEvidences>& bytes) {
   return *largest == 0 ? "" : std::string(EvidenceName(static_cast<Evidence>(largest - bytes.begin())));
 }
 
-void AddPeakCategories(const DeviceAnalysis& device, const ReportInput& input, Page* page) {
+void AddPeakCategories(const DeviceAnalysis& device, const ReportInput& input, Document* answer) {
   if (input.attribution == nullptr || input.attribution->moments.empty()) return;
   const Moment& moment = input.attribution->moments.front();
   if (input.attribution->device != device.device) return;
@@ -89,7 +89,7 @@ void AddPeakCategories(const DeviceAnalysis& device, const ReportInput& input, P
   }
   if (order.empty()) return;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
-  page->Gap();
+  answer->Gap();
   std::vector<Page::Row> rows{{"bytes", "share", "blocks", "peak by category", "evidence"}};
   uint64_t rest = 0, rest_count = 0;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -107,17 +107,17 @@ void AddPeakCategories(const DeviceAnalysis& device, const ReportInput& input, P
   if (rest != 0)
     rows.push_back({FormatBytesAligned(rest), ShareCell(rest, peak), FormatCount(rest_count),
                     absl::StrCat("in ", order.size() - kMaxCategories, " smaller ones"), ""});
-  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+  answer->Cells({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
 }
 
 // One line a row; the operator in what lies between it and CUDA, where it is known.
-void AddTopLines(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Page* page) {
+void AddTopLines(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Document* answer) {
   const Measure measure = DefaultMeasure(device);
   const LiveSet& live = LiveAtPeak(device, measure);
   if (live.stacks.empty()) return;
   const std::vector<StackGroup> groups = GroupStacks(live.stacks, input, options.by_stack);
   const size_t shown = std::min(options.top == 0 ? groups.size() : options.top, groups.size());
-  page->Gap();
+  answer->Gap();
   std::vector<Page::Row> rows{{"bytes", "share", "blocks", "peak by line of code"}};
   uint64_t rest = 0, rest_count = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -136,11 +136,11 @@ void AddTopLines(const DeviceAnalysis& device, const ReportInput& input, const T
   if (rest != 0)
     rows.push_back({FormatBytesAligned(rest), ShareCell(rest, live.bytes), FormatCount(rest_count),
                     absl::StrCat("in ", FormatCountOf(groups.size() - shown, "other line", "other lines"))});
-  page->Table({Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, rows);
+  answer->Cells({Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, rows);
 }
 
 // "nvidia-smi 10.0 GiB = 9.52 GiB reserved by PyTorch + 512 MiB CUDA context", at its highest.
-void AddProcessTotal(const DeviceAnalysis& device, const ReportInput& input, Page* page) {
+void AddProcessTotal(const DeviceAnalysis& device, const ReportInput& input, Document* answer) {
   const MemoryBreakdown& peak = device.breakdown_at_peak.any ? device.breakdown_at_peak : device.breakdown_at_end;
   if (!peak.any || peak.process == kNotStated) return;
   uint64_t reserved = 0;
@@ -155,21 +155,22 @@ void AddProcessTotal(const DeviceAnalysis& device, const ReportInput& input, Pag
   if (reserved != 0) parts.insert(parts.begin(), absl::StrCat(FormatBytes(reserved), " reserved by PyTorch"));
   if (peak.unexplained > 0)
     parts.push_back(absl::StrCat(FormatBytes(static_cast<uint64_t>(peak.unexplained)), " unexplained"));
-  page->Paragraph(LeadOf("nvidia-smi"),
-                  absl::StrCat("up to ", FormatBytes(peak.process), " = ", absl::StrJoin(parts, " + ")));
+  answer->Paragraph(LeadOf("nvidia-smi"),
+                    absl::StrCat("up to ", FormatBytes(peak.process), " = ", absl::StrJoin(parts, " + ")));
 }
 
-void AddOtherDevices(const DeviceAnalysis& shown, const ReportInput& input, Page* page) {
+void AddOtherDevices(const DeviceAnalysis& shown, const ReportInput& input, Document* answer) {
   for (const DeviceAnalysis& device : input.analysis->devices) {
     const SeriesPeak& peak = PeakOf(device, DefaultMeasure(device));
     if (device.device == shown.device || peak.bytes == 0) continue;
-    page->Line(absl::StrCat(LeadOf(DeviceLabel(device.device)), "peak ", BoundedBytes(device.bound, peak.bytes), " at ",
-                            PeakInstant(peak.time_ns, input), "; gpumemshim report --device ", device.device));
+    answer->Line(absl::StrCat(LeadOf(DeviceLabel(device.device)), "peak ", BoundedBytes(device.bound, peak.bytes),
+                              " at ", PeakInstant(peak.time_ns, input), "; gpumemshim report --device ",
+                              device.device));
   }
 }
 
 // "22,192 events in 1.38 s, none dropped; SimCUDA H200 139.8 GiB".
-void AddRecorded(const ReportInput& input, Page* page) {
+void AddRecorded(const ReportInput& input, Document* answer) {
   const Analysis& analysis = *input.analysis;
   const std::vector<std::string> losses = LossLines(input);
   std::string text = absl::StrCat(FormatCount(analysis.events.torch + analysis.events.runtime + analysis.events.driver),
@@ -180,33 +181,33 @@ void AddRecorded(const ReportInput& input, Page* page) {
     absl::StrAppend(&text, "; ", device->name.empty() ? DeviceLabel(device->device) : device->name);
     if (device->capacity != 0) absl::StrAppend(&text, " ", FormatBytes(device->capacity));
   }
-  page->Paragraph(LeadOf("Recorded"), text);
-  for (const std::string& line : losses) page->Paragraph(LeadOf("Dropped"), line, Tone::kAlarm);
+  answer->Paragraph(LeadOf("Recorded"), text);
+  for (const std::string& line : losses) answer->Paragraph(LeadOf("Dropped"), line, Tone::kAlarm);
 }
 
-void AddMore(const ReportInput& input, Page* page) {
+void AddMore(const ReportInput& input, Document* answer) {
   const size_t notes = input.analysis->notes.size();
-  page->Line(absl::StrCat(LeadOf("More"), "gpumemshim report --full", input.trace_argument.empty() ? "" : " ",
-                          input.trace_argument,
-                          notes == 0 ? "" : absl::StrCat(", with ", FormatCountOf(notes, "note", "notes"))));
+  answer->Line(absl::StrCat(LeadOf("More"), "gpumemshim report --full", input.trace_argument.empty() ? "" : " ",
+                            input.trace_argument,
+                            notes == 0 ? "" : absl::StrCat(", with ", FormatCountOf(notes, "note", "notes"))));
 }
 
 }  // namespace
 
-void AddOverview(const ReportInput& input, const TextOptions& options, Page* page) {
-  AddHeader(input, page);
-  AddVerdict(MakeVerdict(input), page);
+void AddOverview(const ReportInput& input, const TextOptions& options, Document* answer) {
+  AddHeader(input, answer);
+  AddVerdict(MakeVerdict(input), answer);
   if (const DeviceAnalysis* const device = DeviceOfVerdict(input)) {
-    AddOtherDevices(*device, input, page);
-    AddPeakCategories(*device, input, page);
-    AddTopLines(*device, input, options, page);
-    AddTimeline(*device, input, Detail::kBrief, page);
-    AddProcessTotal(*device, input, page);
+    AddOtherDevices(*device, input, answer);
+    AddPeakCategories(*device, input, answer);
+    AddTopLines(*device, input, options, answer);
+    AddTimeline(*device, input, Detail::kBrief, answer);
+    AddProcessTotal(*device, input, answer);
   }
   for (const std::string& line : ForecastLines(input.analysis->marks.entries(), input))
-    page->Paragraph(LeadOf("Forecast"), line, Tone::kAlarm);
-  AddRecorded(input, page);
-  AddMore(input, page);
+    answer->Paragraph(LeadOf("Forecast"), line, Tone::kAlarm);
+  AddRecorded(input, answer);
+  AddMore(input, answer);
 }
 
 }  // namespace gpumem

@@ -14,7 +14,6 @@
 #include "base/format.h"
 #include "base/shown.h"
 #include "ledger/stacks/names.h"
-#include "render/draw.h"
 #include "render/instants.h"
 
 namespace gpumem {
@@ -97,13 +96,6 @@ void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& i
     return;
   }
   AddStackRows(live.stacks, Words(live), input, options, answer);
-}
-
-void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& input, const TextOptions& options,
-             Page* page) {
-  Document answer;
-  AddPeak(device, measure, input, options, &answer);
-  Draw(answer, page);
 }
 
 Document PeakAnswer(const ReportInput& input, const DeviceAnalysis* device, Measure measure, const TextOptions& options,

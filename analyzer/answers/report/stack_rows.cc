@@ -14,7 +14,6 @@
 #include "base/utf8.h"
 #include "ledger/stacks/frame_class.h"
 #include "ledger/stacks/names.h"
-#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -132,13 +131,15 @@ Document StackLines(const std::vector<StackUse>& stacks, const StackListWords& w
 }
 
 Datum FrameDatum(const ResolvedFrame& frame) {
-  return Datum::Object({{"function", frame.function},
+  return Datum::Object({{"function", frame.function, "name; full for native frames"},
                         {"file", frame.file},
-                        {"line", frame.line},
-                        {"module", frame.module},
-                        {"python", frame.python},
-                        {"inlined", frame.inlined},
-                        {"telling", IsTelling(frame)}},
+                        {"line", frame.line, "0 = not known"},
+                        {"module", frame.module, "path of the native module, \"\" for Python"},
+                        {"python", frame.python, "true for a Python frame"},
+                        {"inlined", frame.inlined, "true for an inlined native function"},
+                        {"telling", IsTelling(frame),
+                         "whether `--full-stacks` lists the frame: Python, and native frames that say something of "
+                         "their own"}},
                        JsonLayout::kOneLine);
 }
 
@@ -227,6 +228,13 @@ void AddStackRows(const std::vector<StackUse>& stacks, const StackListWords& wor
   });
 }
 
+void AddStackRows(std::vector<StackUse>&& stacks, const StackListWords& words, const ReportInput& input,
+                  const TextOptions& options, Document* answer) {
+  answer->Shown([stacks = std::move(stacks), words, &input, options](const TextStyle& style) {
+    return StackLines(stacks, words, input, options, style);
+  });
+}
+
 void AddOneStack(absl::string_view lead, uint64_t stack_id, absl::string_view api, const ReportInput& input,
                  const TextOptions& options, Document* answer) {
   answer->Shown([=, &input, lead = std::string(lead), api = std::string(api)](const TextStyle& style) {
@@ -240,20 +248,8 @@ void AddOneStack(absl::string_view lead, uint64_t stack_id, absl::string_view ap
   });
 }
 
-void AddStackRows(const std::vector<StackUse>& stacks, const StackListWords& words, const ReportInput& input,
-                  const TextOptions& options, Page* page) {
-  Draw(StackLines(stacks, words, input, options, page->style()), page);
-}
-
-void AddOneStack(absl::string_view lead, uint64_t stack_id, absl::string_view api, const ReportInput& input,
-                 const TextOptions& options, Page* page) {
-  Document answer;
-  AddOneStack(lead, stack_id, api, input, options, &answer);
-  Draw(answer, page);
-}
-
 void AddStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
-               Document* answer, std::set<uint64_t>* written) {
+               Document* answer, std::set<uint64_t>* written, absl::string_view meaning) {
   std::vector<ListedStack> rows;
   for (size_t i = 0; i < Shown(stacks.size(), top); ++i) {
     const uint64_t hash = input.stacks->Hash(stacks[i].stack_id);
@@ -261,8 +257,7 @@ void AddStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_
   }
   Document::Rows for_machines;
   for_machines.is_shown = false;
-  answer->Table(key, "stacks with live memory, largest first; a limit (`--top`) cuts it", ListColumns(input),
-                std::move(rows), for_machines);
+  answer->Table(key, meaning, ListColumns(input), std::move(rows), for_machines);
 }
 
 }  // namespace gpumem

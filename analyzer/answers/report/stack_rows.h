@@ -22,7 +22,6 @@
 #include "ledger/load/input.h"
 #include "ledger/stacks/stack_view.h"
 #include "render/document.h"
-#include "render/page.h"
 #include "replay/analysis.h"
 
 namespace gpumem {
@@ -50,21 +49,19 @@ struct StackListWords {
 // answer.
 void AddStackRows(const std::vector<StackUse>& stacks, const StackListWords& words, const ReportInput& input,
                   const TextOptions& options, Document* answer);
+// Keeps `stacks`.
+void AddStackRows(std::vector<StackUse>&& stacks, const StackListWords& words, const ReportInput& input,
+                  const TextOptions& options, Document* answer);
 
 // A single stack, for instance of a failed request: site, through and callers under a lead text. For people.
 void AddOneStack(absl::string_view lead, uint64_t stack_id, absl::string_view api, const ReportInput& input,
                  const TextOptions& options, Document* answer);
 
-// The same on the page of an answer that is no document yet.
-void AddStackRows(const std::vector<StackUse>& stacks, const StackListWords& words, const ReportInput& input,
-                  const TextOptions& options, Page* page);
-void AddOneStack(absl::string_view lead, uint64_t stack_id, absl::string_view api, const ReportInput& input,
-                 const TextOptions& options, Page* page);
-
+inline constexpr absl::string_view kListOfStacks = "stacks with live memory, largest first; a limit (`--top`) cuts it";
 // The largest `top` (0 = all) for machines, which outlive the answer. `written`: frames of the stacks in it are not
 // written again (by `hash` they are found), and those of new ones put there; nullptr: all are written.
 void AddStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_t top, const ReportInput& input,
-               Document* answer, std::set<uint64_t>* written = nullptr);
+               Document* answer, std::set<uint64_t>* written = nullptr, absl::string_view meaning = kListOfStacks);
 
 // Of a stack for machines: the line that stands for it in text, its hash, and its frames, innermost first.
 struct StackKey {

@@ -11,7 +11,6 @@
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
-#include "render/draw.h"
 #include "render/instants.h"
 #include "render/sparkline.h"
 
@@ -104,6 +103,8 @@ std::vector<PointColumn> PointColumns(const ReportInput& input) {
           BytesColumn("total_bytes", "total", &MeasureValues::total)};
 }
 
+}  // namespace
+
 void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail detail, Document* answer) {
   answer->Gap();
   answer->Line(
@@ -122,14 +123,6 @@ void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail 
   answer->Table("", "", PointColumns(input), LargestOfGroups(device.timeline), {});  // for people alone
 }
 
-}  // namespace
-
-void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail detail, Page* page) {
-  Document answer;
-  AddTimeline(device, input, detail, &answer);
-  Draw(answer, page);
-}
-
 Document TimelineFields(const DeviceAnalysis& device, const ReportInput& input) {
   Document answer;
   answer.Table("timeline", "in devices: one object a slice of time", PointColumns(input), device.timeline,
@@ -145,12 +138,12 @@ Document TimelineAnswer(const ReportInput& input) {
       input,
       [&](const DeviceAnalysis& device, Document* object) {
         object->Append(TimelineFields(device, input));
-        object->Old([&](JsonWriter* json) { WriteJsonDeviceSamples(device, input, json); }, nullptr);
+        object->Old([&](JsonWriter* json) { WriteJsonDeviceSamples(device, input, json); });
       },
       &answer);
   for (const DeviceAnalysis& device : analysis.devices) AddTimeline(device, input, Detail::kFull, &answer);
-  answer.Old([&input](JsonWriter* json) { WriteJsonMarks(input, json); },
-             [&input](Page* page) { AddMarks(input, Detail::kFull, page); });
+  answer.Old([&input](JsonWriter* json) { WriteJsonMarks(input, json); });
+  AddMarks(input, Detail::kFull, &answer);
   return answer;
 }
 

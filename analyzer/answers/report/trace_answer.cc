@@ -69,14 +69,14 @@ void AddDevices(const ReportInput& input, const std::function<void(const DeviceA
 
 Document TraceAnswer(absl::string_view command, const ReportInput& input) {
   Document answer;
-  answer.Old([command = std::string(command), &input](JsonWriter* json) { WriteJsonCommon(command, input, json); },
-             [&input](Page* page) { AddHead(input, Detail::kBrief, page); });
+  answer.Old([command = std::string(command), &input](JsonWriter* json) { WriteJsonCommon(command, input, json); });
+  AddHead(input, Detail::kBrief, &answer);
   return answer;
 }
 
 void EndWithNotes(const ReportInput& input, Document* answer) {
   answer->Gap();
-  answer->Old(nullptr, [&input](Page* page) { AddNotes(input, page); });
+  AddNotes(input, answer);
 }
 
 }  // namespace gpumem

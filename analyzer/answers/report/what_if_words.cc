@@ -16,31 +16,31 @@ std::string Difference(uint64_t from, uint64_t to) {
 
 }  // namespace
 
-void AddWhyEstimated(const WhatIfAnswer& answer, Page* page) {
-  if (answer.is_replayed() && answer.is_exact) return;
-  if (!answer.is_replayed()) {
-    page->Paragraph("  ", absl::StrCat("An estimate, since nothing was replayed: ", answer.why_not), Tone::kAside);
+void AddWhyEstimated(const WhatIfAnswer& what_if, Document* answer) {
+  if (what_if.is_replayed() && what_if.is_exact) return;
+  if (!what_if.is_replayed()) {
+    answer->Paragraph("  ", absl::StrCat("An estimate, since nothing was replayed: ", what_if.why_not), Tone::kAside);
     return;
   }
   std::string text = "The replay of the recorded settings does not give what was recorded";
-  for (const std::string& doubt : answer.doubts) absl::StrAppend(&text, "; ", doubt);
-  page->Paragraph("  ", absl::StrCat(text, ". gpumemshim replay shows the difference."), Tone::kAside);
+  for (const std::string& doubt : what_if.doubts) absl::StrAppend(&text, "; ", doubt);
+  answer->Paragraph("  ", absl::StrCat(text, ". gpumemshim replay shows the difference."), Tone::kAside);
 }
 
-void AddWhatIf(const WhatIfAnswer& answer, Page* page) {
-  page->Gap();
-  page->Line({{Tone::kHeading, "Other settings"}});
-  if (!answer.is_replayed()) {
-    page->Paragraph("  ", absl::StrCat("Not known, since nothing was replayed: ", answer.why_not), Tone::kAside);
+void AddWhatIf(const WhatIfAnswer& what_if, Document* answer) {
+  answer->Gap();
+  answer->Line({{Tone::kHeading, "Other settings"}});
+  if (!what_if.is_replayed()) {
+    answer->Paragraph("  ", absl::StrCat("Not known, since nothing was replayed: ", what_if.why_not), Tone::kAside);
     return;
   }
-  const std::string& settings = answer.other.settings;
-  page->Paragraph(
+  const std::string& settings = what_if.other.settings;
+  answer->Paragraph(
       "  ", absl::StrCat(settings.empty() ? "PyTorch's defaults" : settings, " would have reserved ",
-                         answer.is_exact ? "" : "about ", FormatBytes(answer.other.peak_reserved), " at most, ",
-                         Difference(answer.recorded.peak_reserved, answer.other.peak_reserved),
-                         ", by replay in PyTorch ", answer.torch, "'s own allocator; gpumemshim replay tries more."));
-  AddWhyEstimated(answer, page);
+                         what_if.is_exact ? "" : "about ", FormatBytes(what_if.other.peak_reserved), " at most, ",
+                         Difference(what_if.recorded.peak_reserved, what_if.other.peak_reserved),
+                         ", by replay in PyTorch ", what_if.torch, "'s own allocator; gpumemshim replay tries more."));
+  AddWhyEstimated(what_if, answer);
 }
 
 }  // namespace gpumem

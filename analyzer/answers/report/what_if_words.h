@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What a WhatIfAnswer says on a page: the other setting's need, and on what that rests. Not thread-safe.
+// What a WhatIfAnswer says to people: the other setting's need, and on what that rests. Pure functions.
 //
-//   AddWhatIf(answer, &page);
+//   AddWhatIf(what_if, &answer);
 
 #ifndef GPUMEM_ANALYZER_ANSWERS_REPORT_WHAT_IF_WORDS_H_
 #define GPUMEM_ANALYZER_ANSWERS_REPORT_WHAT_IF_WORDS_H_
 
 #include "answers/report/what_if.h"
 #include "ledger/load/input.h"
-#include "render/page.h"
+#include "render/document.h"
 
 namespace gpumem {
 
 // Why an estimate stands where a replay could: a line, or nothing where it was replayed exactly.
-void AddWhyEstimated(const WhatIfAnswer& answer, Page* page);
+void AddWhyEstimated(const WhatIfAnswer& what_if, Document* answer);
 
 // How much PyTorch would have reserved under the other setting.
-void AddWhatIf(const WhatIfAnswer& answer, Page* page);
+void AddWhatIf(const WhatIfAnswer& what_if, Document* answer);
 
 // As the one of sections.h, for which `what_if` is null: nobody was asked. The explained request's fit_expandable is
 // already the replay's where that knows it.
-void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options, Page* page);
+void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options,
+                       Document* answer);
 
 }  // namespace gpumem
 

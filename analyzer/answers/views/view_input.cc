@@ -80,28 +80,28 @@ std::string CountText(const ViewInput& input) {
   return text;
 }
 
-void AddLeftOut(const ViewInput& input, Page* page) {
+void AddLeftOut(const ViewInput& input, Document* answer) {
   const AggregatedStacks& aggregated = *input.aggregated;
   if (aggregated.shown != aggregated.all) {
     const double ratio = aggregated.all.bytes == 0
                              ? 0
                              : static_cast<double>(aggregated.shown.bytes) / static_cast<double>(aggregated.all.bytes);
-    page->Line(absl::StrCat("  ", FormatBytes(aggregated.shown.bytes), " of it (", FormatPercent(ratio), "), in ",
-                            FormatCountOf(aggregated.shown.count, "allocation", "allocations"), ", is in ",
-                            FormatCountOf(StackCount(input), "stack that matches", "stacks that match")),
-               Tone::kAside);
+    answer->Line(absl::StrCat("  ", FormatBytes(aggregated.shown.bytes), " of it (", FormatPercent(ratio), "), in ",
+                              FormatCountOf(aggregated.shown.count, "allocation", "allocations"), ", is in ",
+                              FormatCountOf(StackCount(input), "stack that matches", "stacks that match")),
+                 Tone::kAside);
   }
   if (aggregated.merged_entries > 0) {
-    page->Line(
+    answer->Line(
         absl::StrCat("  ", FormatBytes(aggregated.merged.bytes), " of it, in ", FormatCount(aggregated.merged_entries),
                      " of the smallest stacks, is merged: there are too many"),
         Tone::kWarning);
   }
   const size_t known = input.report.analysis->devices.size();
   if (aggregated.devices.size() == 1 && known > 1 && !IsOfProcess(input)) {
-    page->Line(absl::StrCat("  ", FormatCountOf(known - 1, "other GPU has", "other GPUs have"),
-                            " a peak of its own: --device N, or --split device"),
-               Tone::kAside);
+    answer->Line(absl::StrCat("  ", FormatCountOf(known - 1, "other GPU has", "other GPUs have"),
+                              " a peak of its own: --device N, or --split device"),
+                 Tone::kAside);
   }
 }
 
@@ -133,25 +133,25 @@ std::string ViewTitle(const ViewInput& input) {
   return "";
 }
 
-void AddViewHead(const ViewInput& input, Page* page) {
+void AddViewHead(const ViewInput& input, Document* answer) {
   const AggregatedStacks& aggregated = *input.aggregated;
-  AddHead(input.report, Detail::kBrief, page);
-  page->Gap();
-  page->Line(ViewTitle(input), Tone::kHeading);
+  AddHead(input.report, Detail::kBrief, answer);
+  answer->Gap();
+  answer->Line(ViewTitle(input), Tone::kHeading);
   std::string counted = absl::StrCat("  ", CountText(input));
   if (aggregated.mode == ViewMode::kPeak && aggregated.devices.size() == 1 &&
       aggregated.all.bytes < aggregated.devices[0].bytes) {
     absl::StrAppend(&counted, "; together ", FormatBytes(aggregated.all.bytes),
                     ", the rest is left out by size or age");
   }
-  page->Line(counted, Tone::kAside);
-  AddLeftOut(input, page);
+  answer->Line(counted, Tone::kAside);
+  AddLeftOut(input, answer);
 }
 
 Document ViewAnswer(absl::string_view command, const ViewInput& input) {
   Document answer;
-  answer.Old([command = std::string(command), &input](JsonWriter* json) { WriteJsonViewHead(command, input, json); },
-             [&input](Page* page) { AddViewHead(input, page); });
+  answer.Old([command = std::string(command), &input](JsonWriter* json) { WriteJsonViewHead(command, input, json); });
+  AddViewHead(input, &answer);
   return answer;
 }
 

@@ -16,7 +16,6 @@
 #include "ledger/stacks/aggregated_stacks.h"
 #include "ledger/stacks/selection.h"
 #include "render/document.h"
-#include "render/page.h"
 
 namespace gpumem {
 
@@ -31,7 +30,7 @@ struct ViewInput {
 std::string ViewTitle(const ViewInput& input);
 
 // Program and trace, then the title, how much the filters left, what was merged, and which GPUs are not in it.
-void AddViewHead(const ViewInput& input, Page* page);
+void AddViewHead(const ViewInput& input, Document* answer);
 
 // What every JSON answer about a view starts with, into the object that is open: the members of every answer about a
 // trace, and "view".

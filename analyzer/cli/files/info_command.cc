@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/trace_options.h"
+#include "render/draw.h"
 #include "trace/import_info.h"
 #include "trace/packet_reader.h"
 
@@ -30,20 +31,20 @@ InfoJsonExtras CountPackets(const std::string& path) {
   return extras;
 }
 
-void AddMap(absl::string_view title, const std::map<std::string, std::string>& values, Page* page) {
+void AddMap(absl::string_view title, const std::map<std::string, std::string>& values, Document* text) {
   if (values.empty()) return;
-  page->Gap();
-  page->Line(title, Tone::kHeading);
+  text->Gap();
+  text->Line(title, Tone::kHeading);
   std::vector<Page::Row> rows;
   rows.reserve(values.size());
   for (const auto& [name, value] : values) rows.push_back({name, value});
-  page->Table({Align::kLeft, Align::kLeft}, rows, /*heading=*/false);
+  text->Cells({Align::kLeft, Align::kLeft}, rows, /*heading=*/false);
 }
 
-void AddCounts(const LoadedTrace& loaded, const InfoJsonExtras& extras, Page* page) {
+void AddCounts(const LoadedTrace& loaded, const InfoJsonExtras& extras, Document* text) {
   const Analysis& analysis = loaded.analysis;
-  page->Gap();
-  page->Line("Counts", Tone::kHeading);
+  text->Gap();
+  text->Line("Counts", Tone::kHeading);
   std::vector<Page::Row> rows = {{"processes in the file", FormatCount(extras.sections)},
                                  {"packets", FormatCount(extras.packets)}};
   const uint64_t events = analysis.events.torch + analysis.events.runtime + analysis.events.driver;
@@ -62,7 +63,7 @@ void AddCounts(const LoadedTrace& loaded, const InfoJsonExtras& extras, Page* pa
   rows.push_back({"stack nodes", FormatCount(loaded.stacks.stack_count())});
   rows.push_back({"frames", FormatCount(loaded.stacks.frame_count())});
   rows.push_back({"modules", FormatCount(loaded.stacks.modules().size())});
-  page->Table({Align::kLeft, Align::kRight}, rows, /*heading=*/false);
+  text->Cells({Align::kLeft, Align::kRight}, rows, /*heading=*/false);
 }
 
 class InfoCommand final : public Command {
@@ -94,24 +95,24 @@ class InfoCommand final : public Command {
       return ExitCodeOf(*loaded);
     }
     const ProcessInfo& process = loaded->analysis.process;
-    Page page(console->out_style());
-    AddHead(loaded->input, Detail::kFull, &page);
+    Document text;
+    AddHead(loaded->input, Detail::kFull, &text);
     if (const ImportInfo imported = ImportInfoOf(process.settings); imported.any()) {
-      page.Line(absl::StrCat("  made from  ", imported.source, ", a ", imported.format, ", by gpumemshim import ",
+      text.Line(absl::StrCat("  made from  ", imported.source, ", a ", imported.format, ", by gpumemshim import ",
                              process.writer_version));
     } else {
-      page.Line(absl::StrCat("  folder  ", process.working_directory));
-      page.Line(absl::StrCat("  binary  ", process.executable));
-      page.Line(absl::StrCat("  writer  libgpumemshim.so ", process.writer_version));
+      text.Line(absl::StrCat("  folder  ", process.working_directory));
+      text.Line(absl::StrCat("  binary  ", process.executable));
+      text.Line(absl::StrCat("  writer  libgpumemshim.so ", process.writer_version));
     }
-    AddCounts(*loaded, extras, &page);
+    AddCounts(*loaded, extras, &text);
     std::map<std::string, std::string> settings = process.settings;
     std::erase_if(settings, [](const auto& setting) { return absl::StartsWith(setting.first, kImportPrefix); });
-    AddMap("Settings", settings, &page);
-    AddMap("Environment", process.environment, &page);
-    AddLosses(loaded->input, &page);
-    AddNotes(loaded->input, &page);
-    console->Print(page.text());
+    AddMap("Settings", settings, &text);
+    AddMap("Environment", process.environment, &text);
+    AddLosses(loaded->input, &text);
+    AddNotes(loaded->input, &text);
+    console->Print(ToText(text, console->out_style()));
     return ExitCodeOf(*loaded);
   }
 

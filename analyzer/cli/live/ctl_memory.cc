@@ -20,7 +20,7 @@
 #include "live/ctl_client.h"
 #include "live/ctl_snapshot.h"
 #include "live/ctl_status.h"
-#include "render/page.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -65,11 +65,11 @@ absl::Status PrintFrom(const std::string& trace, const ControlAnswer& status, bo
       WriteJsonAt(loaded->input, 0, &writer);
       writer.EndObject();
     } else {
-      Page page(console->out_style());
+      Document answer;
       TextOptions shown;
       shown.top = kRows;
-      AddAt("this moment", loaded->input, shown, &page);
-      out += page.text();
+      AddAt("this moment", loaded->input, shown, &answer);
+      out += ToText(answer, console->out_style());
     }
   }
   if (json) {

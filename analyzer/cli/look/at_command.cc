@@ -9,6 +9,7 @@
 #include "cli/trace_options.h"
 #include "ledger/load/attribute.h"
 #include "ledger/load/moment.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -69,12 +70,12 @@ Without --device: the GPU with the largest peak.
       console->Print(AtJson(loaded->input, asked, list_.ForJson()));
       return ExitCodeOf(*loaded);
     }
-    Page page(console->out_style());
-    AddHead(loaded->input, Detail::kBrief, &page);
-    AddAt(asked, loaded->input, list_.ForText(Detail::kFull), &page);
+    Document text;
+    AddHead(loaded->input, Detail::kBrief, &text);
+    AddAt(asked, loaded->input, list_.ForText(Detail::kFull), &text);
     if (const std::string others = OtherMarks(asked, *loaded); !others.empty())
-      page.Paragraph("  ", others, Tone::kAside);
-    console->Print(page.text());
+      text.Paragraph("  ", others, Tone::kAside);
+    console->Print(ToText(text, console->out_style()));
     return ExitCodeOf(*loaded);
   }
 

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/look/what_if.h"
 #include "cli/trace_options.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -49,14 +50,14 @@ installed PyTorch's own allocator (gpumemshim replay), which takes some seconds.
       console->Print(FragmentationJson(loaded->input, what_if.has_value() ? &*what_if : nullptr, list_.ForJson()));
       return ExitCodeOf(*loaded);
     }
-    Page page(console->out_style());
-    AddHead(loaded->input, Detail::kBrief, &page);
+    Document text;
+    AddHead(loaded->input, Detail::kBrief, &text);
     for (const DeviceAnalysis& device : loaded->analysis.devices)
-      AddFragmentation(device, loaded->input, list_.ForText(Detail::kFull), &page);
-    if (what_if.has_value()) AddWhatIf(*what_if, &page);
-    page.Gap();
-    AddNotes(loaded->input, &page);
-    console->Print(page.text());
+      AddFragmentation(device, loaded->input, list_.ForText(Detail::kFull), &text);
+    if (what_if.has_value()) AddWhatIf(*what_if, &text);
+    text.Gap();
+    AddNotes(loaded->input, &text);
+    console->Print(ToText(text, console->out_style()));
     return ExitCodeOf(*loaded);
   }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "answers/report/answers_json.h"
 #include "answers/report/leak_words.h"
 #include "answers/report/sections.h"
 #include "cli/command.h"
@@ -11,6 +10,7 @@
 #include "cli/trace_options.h"
 #include "ledger/load/leaks.h"
 #include "ledger/load/own_trace.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -66,15 +66,8 @@ optimizer state and workspaces is expected. Then lists what was never freed.
     const bool is_withheld = trace_.sources.empty() && AnyKeeperIsUnknown(*leaks) &&
                              !IsOwnTrace(loaded->analysis.path, loaded->analysis.process);
     if (is_withheld && !trace_.json) console->Complain(kSourcesNote);
-    if (trace_.json) {
-      console->Print(LeaksJson(loaded->input, list_.ForJson()));
-      return ExitCode(*loaded, *leaks);
-    }
-    Page page(console->out_style());
-    AddHead(loaded->input, Detail::kBrief, &page);
-    for (const DeviceAnalysis& device : loaded->analysis.devices)
-      AddLeaks(device, loaded->input, list_.ForText(Detail::kFull), &page);
-    console->Print(page.text());
+    const Document answer = LeaksAnswer(loaded->input, list_.ForText(Detail::kFull), list_.ForJson());
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     return ExitCode(*loaded, *leaks);
   }
 

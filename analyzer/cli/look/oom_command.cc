@@ -12,6 +12,7 @@
 #include "cli/look/what_if.h"
 #include "cli/trace_options.h"
 #include "ledger/load/leaks.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -58,12 +59,12 @@ without a PyTorch, or with --no-replay, it is an estimate, and called one.
     if (trace_.json) {
       console->Print(OomJson(loaded->input, answer, list_.ForJson()));
     } else {
-      Page page(console->out_style());
-      AddHead(loaded->input, Detail::kBrief, &page);
-      AddOomExplanation(loaded->input, answer, list_.ForText(Detail::kFull), &page);
-      page.Gap();
-      AddNotes(loaded->input, &page);
-      console->Print(page.text());
+      Document text;
+      AddHead(loaded->input, Detail::kBrief, &text);
+      AddOomExplanation(loaded->input, answer, list_.ForText(Detail::kFull), &text);
+      text.Gap();
+      AddNotes(loaded->input, &text);
+      console->Print(ToText(text, console->out_style()));
     }
     const OomEvent* oom = OomToExplain(loaded->analysis.ooms);
     const bool failed = check_ && oom != nullptr && oom->final;

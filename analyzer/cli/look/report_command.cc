@@ -11,6 +11,7 @@
 #include "ledger/load/find_traces.h"
 #include "ledger/load/leaks.h"
 #include "ledger/load/moment.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -72,11 +73,11 @@ these, in full, with the flags that all of them have. A file with a section's na
       console->Print(ReportJson(loaded->input, list_.ForJson(kJsonTop)));
       return ExitCodeOf(*loaded);
     }
-    Page page(console->out_style());
+    Document text;
     const TextOptions options = list_.ForText(Detail::kBrief);
-    full_ || options.full_stacks ? AddReport(loaded->input, options, &page)
-                                 : AddOverview(loaded->input, options, &page);
-    console->Print(page.text());
+    full_ || options.full_stacks ? AddReport(loaded->input, options, &text)
+                                 : AddOverview(loaded->input, options, &text);
+    console->Print(ToText(text, console->out_style()));
     return ExitCodeOf(*loaded);
   }
 

@@ -52,7 +52,9 @@ operators and backward nodes; --native full shows all. Without --device: the GPU
     text_.collapse = !no_collapse_;
     text_.by_count = sort_ == "count";
     Page page(console->out_style());
-    AddViewHead(input, &page);
+    Document head;
+    AddViewHead(input, &head);
+    Draw(head, &page);
     AddTree(tree, input, text_, &page);
     console->Print(page.text());
     return ExitCodeOf(*view->trace);

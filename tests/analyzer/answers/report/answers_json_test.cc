@@ -21,8 +21,12 @@
 #include "answers/ranks/ranks_report.h"
 #include "answers/report/fixture.h"
 #include "answers/report/json_parts.h"
+#include "answers/report/live_moment.h"
+#include "answers/report/marks.h"
 #include "answers/report/process_list.h"
 #include "answers/report/sections.h"
+#include "answers/report/stack_rows.h"
+#include "answers/report/trace_answer.h"
 #include "answers/report/what_if_json.h"
 #include "answers/training/training.h"
 #include "keys_of_commands.h"
@@ -83,7 +87,7 @@ std::vector<json> AllAnswers() {
   const DeviceAnalysis* device = &example.analysis.devices[0];
   std::vector<json> answers;
   for (const std::string& text :
-       {ReportJson(input, 0), ToJson(TimelineAnswer(input)), LeaksJson(input, 0), OomJson(input, 0),
+       {ReportJson(input, 0), ToJson(TimelineAnswer(input)), ToJson(LeaksAnswer(input, {}, 0)), OomJson(input, 0),
         FragmentationJson(input, 0), PeakJson(input, device, Measure::kAllocated, 0), InfoJson(input, {}),
         AtJson(input, "peak", 0), ToJson(StepsAnswer(input, 0)), ToJson(ModulesAnswer(input, 0)),
         ToJson(ModelAnswer(input, example.objects, 0))}) {
@@ -107,25 +111,37 @@ std::vector<json> AllAnswers() {
 using Documents = std::vector<std::pair<std::string, Document>>;
 
 // Those of one trace or of several, by the names of their tables in docs/json.md.
-void ForDocuments(const std::function<void(const Documents&)>& use) {
+void ForDocuments(const std::function<void(const Documents&, const Documents&)>& use) {
   Example example = testing::OomExample();
   testing::AddAttribution(&example);
+  testing::AddLeak(&example, uint64_t{1} << 30);
   const ReportInput input = example.input();
   const std::vector<RunFacts> runs;
   const Diff diff;
   const std::vector<CheckLine> lines;
   const Job job;
   const RanksVerdict verdict;
+  const DeviceAnalysis& device = example.analysis.devices[0];
+  Document devices, place, stacks;
+  AddDevices(
+      input, [](const DeviceAnalysis&, Document*) {}, &devices);
+  place.Field("where", PlaceDatum(0, input), "object:");
+  AddStacks("stacks", device.at_peak_total.stacks, 0, input, &stacks);
   use({{"steps", StepsAnswer(input, 0)},
        {"stages", StagesAnswer(input, 0)},
        {"modules", ModulesAnswer(input, 0)},
        {"model", ModelAnswer(input, example.objects, 0)},
+       {"leaks", LeaksAnswer(input, {}, 0)},
        {"explain", ExplanationAnswer(Explanation(), false)},
        {"forecast", OutlookAnswer(Outlook())},
        {"compare", CompareAnswer(runs)},
        {"diff", DiffAnswer(diff, 0, false)},
        {"check", ChecksAnswer(lines)},
-       {"ranks", RanksAnswer({job, verdict}, {0, true})}});
+       {"ranks", RanksAnswer({job, verdict}, {0, true})}},
+      {{"devices", devices},
+       {"a place", place},
+       {"a list of stacks", stacks},
+       {"a live set", LiveSetFields(device.leaks.at_end_torch, 0, input)}});
 }
 
 TEST(AnswersJson, TheTablesOfDocumentsAreWhatTheyDeclare) { ForDocuments(testing::ExpectKeyTables); }
@@ -155,7 +171,7 @@ TEST(Json, EveryKeyIsDocumentedAndTheOtherWayRound) {
   emitted.insert(testing::kKeysOfLive.begin(), testing::kKeysOfLive.end());
   emitted.insert(testing::kKeysOfReplayAndImport.begin(), testing::kKeysOfReplayAndImport.end());
   for (const json& answer : AllAnswers()) CollectKeys(answer, &emitted);
-  ForDocuments([&](const Documents& documents) {
+  ForDocuments([&](const Documents& documents, const Documents&) {
     for (const auto& [name, document] : documents) CollectDeclaredKeys(KeyRows(document), &emitted);
   });
   std::set<std::string> documented = DocumentedKeys();

@@ -9,6 +9,7 @@
 #include "answers/report/answers_json.h"
 #include "answers/report/sections.h"
 #include "fixture.h"
+#include "render/draw.h"
 #include "testing/sizes.h"
 
 namespace gpumem {
@@ -26,11 +27,11 @@ std::string Section(Example* example) {
   TextStyle style;
   style.width = 100;
   style.utf8 = true;
-  Page page(style);
   const ReportInput input = example->input();
-  AddLimits(input, &page);
-  AddBreakdown(example->analysis.devices[0], input, &page);
-  return page.text();
+  Document answer;
+  AddLimits(input, &answer);
+  AddBreakdown(example->analysis.devices[0], input, &answer);
+  return ToText(answer, style);
 }
 
 TEST(MemoryBreakdown, EachLineSaysWhatItRestsOn) {

@@ -8,6 +8,7 @@
 #include "answers/report/sections.h"
 #include "answers/report/verdict.h"
 #include "fixture.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -34,9 +35,9 @@ CuptiInfo Watched() {
 }
 
 std::string Head(const Example& example) {
-  Page page(TextStyle{});
-  AddHead(const_cast<Example&>(example).input(), Detail::kFull, &page);
-  return page.text();
+  Document answer;
+  AddHead(const_cast<Example&>(example).input(), Detail::kFull, &answer);
+  return ToText(answer, {});
 }
 
 TEST(CuptiWords, NothingWhereItWasNotAsked) {

@@ -9,6 +9,7 @@
 #include "answers/report/sections.h"
 #include "base/utf8.h"
 #include "fixture.h"
+#include "render/draw.h"
 #include "testing/sizes.h"
 
 namespace gpumem {
@@ -27,9 +28,10 @@ using ::testing::Not;
 std::string Explained(Example* example, int width = 100) {
   TextStyle style;
   style.width = width;
-  Page page(style);
-  AddOomExplanation(example->input(), TextOptions{Detail::kFull}, &page);
-  return page.text();
+  const ReportInput input = example->input();
+  Document answer;
+  AddOomExplanation(input, TextOptions{Detail::kFull}, &answer);
+  return ToText(answer, style);
 }
 
 auto Action(const char* words) { return Field(&OomAction::action, HasSubstr(words)); }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "base/utf8.h"
 #include "fixture.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -20,9 +21,10 @@ std::string Report(Example* example, int width = 100, TextOptions options = {}, 
   TextStyle style;
   style.width = width;
   style.utf8 = utf8;
-  Page page(style);
-  AddReport(example->input(), options, &page);
-  return page.text();
+  const ReportInput input = example->input();
+  Document answer;
+  AddReport(input, options, &answer);
+  return ToText(answer, style);
 }
 
 TEST(Report, AnswersTheFourQuestions) {
@@ -130,19 +132,23 @@ TEST(Peak, ListsEveryFrameOnRequest) {
   Example example = testing::TrainingExample();
   TextOptions options;
   options.full_stacks = options.by_stack = true;
-  Page page(TextStyle{});
-  AddPeak(example.analysis.devices[0], Measure::kTotal, example.input(), options, &page);
-  EXPECT_THAT(page.text(), HasSubstr("Module._call_impl"));
-  EXPECT_THAT(page.text(), HasSubstr("ncclCommInitRankConfig (libnccl.so.2)"));
+  const ReportInput input = example.input();
+  Document answer;
+  AddPeak(example.analysis.devices[0], Measure::kTotal, input, options, &answer);
+  const std::string text = ToText(answer, {});
+  EXPECT_THAT(text, HasSubstr("Module._call_impl"));
+  EXPECT_THAT(text, HasSubstr("ncclCommInitRankConfig (libnccl.so.2)"));
 }
 
 TEST(Peak, SumsWhatIsNotShown) {
   Example example = testing::TrainingExample();
   TextOptions options;
   options.top = 1;
-  Page page(TextStyle{});
-  AddPeak(example.analysis.devices[0], Measure::kAllocated, example.input(), options, &page);
-  EXPECT_THAT(page.text(), HasSubstr("in 2 smaller entries"));
+  const ReportInput input = example.input();
+  Document answer;
+  AddPeak(example.analysis.devices[0], Measure::kAllocated, input, options, &answer);
+  const std::string text = ToText(answer, {});
+  EXPECT_THAT(text, HasSubstr("in 2 smaller entries"));
 }
 
 }  // namespace

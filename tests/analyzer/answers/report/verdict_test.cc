@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "fixture.h"
 #include "gpumem/trace.pb.h"
+#include "render/draw.h"
 #include "testing/sizes.h"
 
 namespace gpumem {
@@ -38,11 +39,12 @@ std::string Overview(Example* example, int width = 80) {
   TextStyle style;
   style.width = width;
   style.utf8 = true;
-  Page page(style);
+  const ReportInput input = example->input();
+  Document answer;
   TextOptions options;
   options.top = 4;
-  AddOverview(example->input(), options, &page);
-  return page.text();
+  AddOverview(input, options, &answer);
+  return ToText(answer, style);
 }
 
 TEST(Verdict, WhereNothingIsWrongNothingIsToBeDone) {

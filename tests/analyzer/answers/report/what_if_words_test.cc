@@ -7,6 +7,7 @@
 
 #include "answers/report/sections.h"
 #include "fixture.h"
+#include "render/draw.h"
 #include "testing/sizes.h"
 
 namespace gpumem {
@@ -29,9 +30,9 @@ WhatIfAnswer Answer() {
 std::string Words(const WhatIfAnswer& answer) {
   TextStyle style;
   style.width = 200;
-  Page page(style);
-  AddWhatIf(answer, &page);
-  return page.text();
+  Document text;
+  AddWhatIf(answer, &text);
+  return ToText(text, style);
 }
 
 TEST(WhatIfWordsTest, WhatTheOtherSettingWouldHaveReserved) {
@@ -58,9 +59,10 @@ TEST(WhatIfWordsTest, AFitIsAnEstimateOrNot) {
   const auto explained = [&] {
     TextStyle style;
     style.width = 200;
-    Page page(style);
-    AddOomExplanation(example.input(), &answer, TextOptions{Detail::kFull}, &page);
-    return page.text();
+    const ReportInput input = example.input();
+    Document text;
+    AddOomExplanation(input, &answer, TextOptions{Detail::kFull}, &text);
+    return ToText(text, style);
   };
   EXPECT_THAT(explained(), AllOf(HasSubstr("by replay in PyTorch 2.11.0"), Not(HasSubstr("estimate"))));
   answer.is_exact = false;

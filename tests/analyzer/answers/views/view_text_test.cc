@@ -192,12 +192,13 @@ TEST(ViewHead, SaysWhatFiltersAndBoundsLeftOut) {
   example.aggregated.merged = {500, 5};
   example.aggregated.merged_entries = 5;
   example.analysis.devices.resize(2);
-  Page page(TextStyle{});
-  AddViewHead(example.input(), &page);
-  EXPECT_THAT(page.text(), HasSubstr("Peak allocated on GPU 0: 9.77 KiB at 1.000 s"));
-  EXPECT_THAT(page.text(), HasSubstr("3.91 KiB of it (40 %), in 2 allocations, is in 3 stacks that match"));
-  EXPECT_THAT(page.text(), HasSubstr("500 B of it, in 5 of the smallest stacks, is merged"));
-  EXPECT_THAT(page.text(), HasSubstr("1 other GPU has a peak of its own"));
+  Document head;
+  AddViewHead(example.input(), &head);
+  const std::string text = ToText(head, {});
+  EXPECT_THAT(text, HasSubstr("Peak allocated on GPU 0: 9.77 KiB at 1.000 s"));
+  EXPECT_THAT(text, HasSubstr("3.91 KiB of it (40 %), in 2 allocations, is in 3 stacks that match"));
+  EXPECT_THAT(text, HasSubstr("500 B of it, in 5 of the smallest stacks, is merged"));
+  EXPECT_THAT(text, HasSubstr("1 other GPU has a peak of its own"));
 }
 
 TEST(ViewHead, NamesTheOtherViews) {

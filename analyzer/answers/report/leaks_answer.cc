@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "answers/report/leak_words.h"
+#include "answers/report/live_moment.h"
+#include "answers/report/sections.h"
+#include "answers/report/stack_rows.h"
+#include "answers/report/trace_answer.h"
+#include "base/format.h"
+#include "base/shown.h"
+#include "ledger/stacks/names.h"
+
+namespace gpumem {
+namespace {
+
+constexpr size_t kCurve = 16;  // characters
+
+// "at the end", "when the trace stops", "at 12.3 s": whichever the numbers stand for.
+std::string WhenText(const ReportInput& input) {
+  if (input.asked.to_ns != UINT64_MAX) return absl::StrCat("at ", FormatTime(input.Since(input.window_end_ns())));
+  if (input.analysis->program_end_ns != 0) return "when the program's own code ended";
+  return input.analysis->complete ? "at the end" : "where the trace stops";
+}
+
+void AddAlive(const LiveSet& live, absl::string_view what, const ReportInput& input, const TextOptions& options,
+              Document* answer) {
+  if (live.stacks.empty()) return;
+  answer->Line(absl::StrCat("  ", what, ": ", FormatBytes(live.bytes), " in ",
+                            FormatCountOf(live.block_count, "block", "blocks")));
+  AddStackRows(live.stacks, {"what is alive", live.bytes}, input, options, answer);
+}
+
+// Between two times that were asked for.
+void AddGrowth(const LeakReport& leaks, const ReportInput& input, const TextOptions& options, Document* answer) {
+  if (leaks.growth.empty()) return;
+  uint64_t bytes = 0;
+  for (const StackUse& use : leaks.growth) bytes += use.bytes;
+  answer->Line(absl::StrCat("  more alive at ", FormatTime(input.Since(leaks.growth_to_ns)), " than at ",
+                            FormatTime(input.Since(leaks.growth_from_ns)), ": ", FormatBytes(bytes)));
+  AddStackRows(leaks.growth, {"the growth", bytes}, input, options, answer);
+}
+
+// At most so many of the row's values, the last of each group, and none below 0.
+Datum CurveDatum(const LeakRow& row) {
+  std::vector<Datum> values;
+  const size_t all = row.bytes.size(), shown = std::min(kCurve, all);
+  for (size_t i = 0; i < shown; ++i)
+    values.push_back(uint64_t(std::max<int64_t>(row.bytes[(i + 1) * all / shown - 1], 0)));
+  return Datum::List(std::move(values));
+}
+
+using LeakColumn = AnswerColumn<const LeakRow*>;
+
+// For people alone.
+std::vector<LeakColumn> ShownColumns(const LeakFindings& findings) {
+  return {
+      {"", "per iteration", Unit::kBytes, "", nullptr,
+       [](const LeakRow* row) {
+         return row->status == LeakStatus::kGrowing ? RateText(row->bytes_per_iteration) : "-";
+       }},
+      {"", "grown", Unit::kBytes, "", [](const LeakRow* row) { return row->grown_bytes; }},
+      {"", "blocks", Unit::kCount, "",
+       [](const LeakRow* row) { return Datum::If(row->grown_blocks != 0, row->grown_blocks); }},
+      {"", "since", Unit::kText, "", nullptr,
+       [&findings](const LeakRow* row) {
+         return absl::StrCat(IterationWord(findings, *row), " ", FormatCount(row->since_iteration));
+       }},
+      {"", "status", Unit::kText, "", [](const LeakRow* row) { return LeakStatusName(row->status); }},
+      {"", kNoTitle, Unit::kCurve, "", [](const LeakRow* row) { return CurveDatum(*row); }},
+      {"", "allocated by", Unit::kText, "", [](const LeakRow* row) { return LeakSite(*row); }},
+  };
+}
+
+// Of the line to change: the file, or the number in it.
+Datum FileDatum(const LeakRow& row) {
+  return row.IsKeepers() ? Datum(row.keeper.file) : Datum::TextOrNull(row.place.file);
+}
+
+Datum LineDatum(const LeakRow& row) {
+  if (row.IsKeepers()) return row.keeper.line;
+  return Datum::If(!row.place.file.empty(), row.place.line);
+}
+
+std::vector<LeakColumn> ListedColumns(const LeakFindings& findings, const ReportInput& input) {
+  constexpr char kGrown[] = "growth after warm-up, all in all", kBegan[] = "when it began; iterations count from 1";
+  constexpr char kChange[] = "of a graph: the line that probably keeps it, if known; else the line that allocates";
+  constexpr char kKeeper[] =
+      "the line that probably keeps the memory, if it is known and another one than the one that allocates";
+  std::vector<LeakColumn> columns = {
+      {"status",
+       "`growing`, `stopped` (it rose and settled), `once` (one or two rises), `expected` (parameters, gradients, "
+       "optimizer state, workspaces)",
+       [](const LeakRow* row) { return LeakStatusName(row->status); }},
+      {"kind", "", [](const LeakRow* row) { return LeakKindName(row->kind); }},
+      {"bytes_per_iteration", "growth a step or iteration, since it began",
+       [](const LeakRow* row) { return row->bytes_per_iteration; }},
+      {"grown_bytes", kGrown, [](const LeakRow* row) { return row->grown_bytes; }},
+      {"grown_blocks", kGrown, [](const LeakRow* row) { return row->grown_blocks; }},
+      {"loop", "index in `leak_loops`", [](const LeakRow* row) { return row->loop; }},
+      {"since_iteration", kBegan, [](const LeakRow* row) { return row->since_iteration; }},
+      {"since_ns", kBegan, [&input](const LeakRow* row) { return input.Since(row->since_ns); }},
+      {"growths", "iterations in which it grew (of more than 2,048, groups of them)",
+       [](const LeakRow* row) { return row->growths; }},
+      {"confidence", "probability that values in random order would rise less: one-sided Mann-Kendall test",
+       [](const LeakRow* row) { return row->confidence; }},
+      {"replaced", "true for memory that is made anew in each step, larger each time: none of its blocks stays",
+       [](const LeakRow* row) { return row->is_replaced; }},
+      {"file", kChange, [](const LeakRow* row) { return FileDatum(*row); }},
+      {"line", kChange, [](const LeakRow* row) { return LineDatum(*row); }},
+      {"keeper_file", kKeeper, [](const LeakRow* row) { return Datum::If(row->keeper.line != 0, row->keeper.file); }},
+      {"keeper_line", kKeeper, [](const LeakRow* row) { return Datum::If(row->keeper.line != 0, row->keeper.line); }},
+      {"code", "the text of that line", [](const LeakRow* row) { return Datum::If(row->keeper.line != 0, row->code); }},
+      {"remark", "what it means and what to do; null for ordinary memory",
+       [&findings](const LeakRow* row) { return Datum::TextOrNull(LeakRemark(*row, findings)); }},
+      {"stack_count", "stacks of the line; `frames` and `site` are of the largest",
+       [](const LeakRow* row) { return row->stacks.size(); }},
+  };
+  AppendStackColumns<const LeakRow*>([](const LeakRow* row) { return StackKey{row->stack, ""}; }, input, &columns);
+  return columns;
+}
+
+// Rows that grow, or grew, with what each needs said of it below the table.
+void AddRows(const LeakDevice& device, const LeakFindings& findings, const TextOptions& options, Document* answer) {
+  std::vector<const LeakRow*> rows;
+  std::vector<std::string> remarks;
+  uint64_t expected = 0, expected_bytes = 0;
+  for (const LeakRow& row : device.rows) {
+    if (row.status == LeakStatus::kExpected) {
+      ++expected;
+      expected_bytes += row.grown_bytes;
+      continue;
+    }
+    rows.push_back(&row);
+    const bool is_shown = options.top == 0 || rows.size() <= options.top;
+    if (std::string remark = LeakRemark(row, findings);
+        is_shown && row.status == LeakStatus::kGrowing && !remark.empty())
+      remarks.push_back(std::move(remark));
+  }
+  const size_t all = rows.size(), shown = Shown(all, options.top);
+  Document::Rows first;
+  first.count = shown;
+  if (shown > 0) answer->Table("", "", ShownColumns(findings), std::move(rows), first);
+  if (shown < all)
+    answer->Line(
+        absl::StrCat("  and ", FormatCountOf(all - shown, "other line", "other lines"), "; --top 0 lists all"));
+  for (const std::string& remark : remarks) answer->Paragraph("  - ", remark);
+  if (expected > 0) {
+    answer->Line(
+        absl::StrCat("  Expected growth: ", FormatBytes(expected_bytes), " in ",
+                     FormatCountOf(expected, "line", "lines"), " (parameters, gradients, optimizer state, workspaces)"),
+        Tone::kAside);
+  }
+  if (device.suppressed > 0)
+    answer->Line(absl::StrCat("  Suppressed: ", FormatCountOf(device.suppressed, "line", "lines")), Tone::kAside);
+}
+
+Document AliveFields(const LeakReport& leaks, size_t top, const ReportInput& input) {
+  constexpr char kSets[] = "live sets: PyTorch's blocks; CUDA memory that holds no PyTorch block";
+  constexpr char kBetween[] = "the two times";
+  Document alive;
+  alive.Field("bytes", leaks.at_end_torch.bytes + leaks.at_end_cuda.bytes, "");
+  alive.Object("torch", kSets, LiveSetFields(leaks.at_end_torch, top, input));
+  alive.Object("cuda", kSets, LiveSetFields(leaks.at_end_cuda, top, input));
+  alive.Field("freed_by_teardown", leaks.freed_by_teardown, "bytes of it that were freed after `program_end_ns`");
+  alive.Field("unknown_frees", leaks.unknown_frees, "frees of addresses that the trace never saw allocated");
+  if (leaks.growth_to_ns == 0) return alive;
+  alive.Field("growth_from_ns", input.Since(leaks.growth_from_ns), kBetween);
+  alive.Field("growth_to_ns", input.Since(leaks.growth_to_ns), kBetween);
+  AddStacks("growth", leaks.growth, top, input, &alive, nullptr,
+            "where `--from` or `--to` was given: stacks with more alive at `growth_to_ns` than at `growth_from_ns`");
+  return alive;
+}
+
+}  // namespace
+
+void AddLeaks(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Document* answer) {
+  const LeakReport& leaks = device.leaks;
+  answer->Gap();
+  if (input.leaks != nullptr) {
+    const LeakDevice* const found = LeaksOf(*input.leaks, device.device);
+    const bool grows = found != nullptr && !found->rows.empty() && found->rows[0].status == LeakStatus::kGrowing;
+    answer->Line({{grows ? Tone::kAlarm : Tone::kHeading,
+                   absl::StrCat(DeviceLabel(device.device), ": ", LeakHeadline(*input.leaks, device.device))}});
+    for (const LeakLoop& loop : input.leaks->loops)
+      answer->Line(absl::StrCat("  ", LoopText(loop, input)), Tone::kAside);
+    if (found != nullptr) AddRows(*found, *input.leaks, options, answer);
+    answer->Gap();
+  }
+  const uint64_t alive = leaks.at_end_torch.bytes + leaks.at_end_cuda.bytes;
+  answer->Line({{Tone::kHeading, absl::StrCat("Not freed on ", DeviceLabel(device.device), " ", WhenText(input), ": ",
+                                              FormatBytes(alive))}});
+  TextOptions list = options;
+  if (options.detail == Detail::kBrief) {
+    list.top = std::min<size_t>(options.top, 3);
+    list.below = options.full_stacks;
+  }
+  AddAlive(leaks.at_end_torch, "PyTorch blocks", input, list, answer);
+  AddAlive(leaks.at_end_cuda, "other CUDA memory", input, list, answer);
+  if (leaks.freed_by_teardown > 0)
+    answer->Line(absl::StrCat("  freed by the teardown that followed: ", FormatBytes(leaks.freed_by_teardown)));
+  AddGrowth(leaks, input, list, answer);
+  if (leaks.unknown_frees > 0) {
+    answer->Line(absl::StrCat("  ", FormatCountOf(leaks.unknown_frees, "free", "frees"),
+                              " of addresses that this trace never saw allocated"));
+  }
+}
+
+void AddLeakLoops(const ReportInput& input, Document* answer) {
+  if (input.leaks == nullptr) return;
+  constexpr char kSeen[] = "how many of them were seen, from `from_ns` to `to_ns`";
+  answer->Table<LeakLoop>(
+      "leak_loops", "what repeats, in the order of the run; empty: growth is not judged",
+      {{"kind",
+        "of a loop: `steps` (training steps) or `iterations` of the line `site`; of a line: `memory`, `graph` "
+        "(autograd's graphs are kept), `outside_pytorch`, `allocator` (reserved memory grows, allocated memory does "
+        "not)",
+        [](const LeakLoop& loop) { return loop.are_steps ? "steps" : "iterations"; }},
+       {"site", "", [](const LeakLoop& loop) { return Datum::If(!loop.are_steps, loop.place.site); }},
+       {"iterations", kSeen, [](const LeakLoop& loop) { return loop.iterations; }},
+       {"from_ns", "", [&input](const LeakLoop& loop) { return input.Since(loop.from_ns); }},
+       {"to_ns", "", [&input](const LeakLoop& loop) { return input.Since(loop.to_ns); }}},
+      input.leaks->loops, {});
+}
+
+Document LeakFields(const DeviceAnalysis& device, size_t top, const ReportInput& input) {
+  Document fields;
+  fields.Object("alive", "of a device: object, what is alive at the end (or at `--to`), below",
+                AliveFields(device.leaks, top, input));
+  const LeakDevice* const found = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, device.device);
+  if (found == nullptr) return fields;
+  fields.Field("leaks_headline", LeakHeadline(*input.leaks, device.device), "of a device: one sentence");
+  fields.Field("leaks_sure", !input.leaks->misses_events,
+               "false where events are missing: lost frees look like growth, lost allocations hide it");
+  std::vector<const LeakRow*> rows;
+  for (const LeakRow& row : found->rows) rows.push_back(&row);
+  Document::Rows first;
+  first.count = Shown(rows.size(), top);
+  fields.Table("leaks", "of a device: a line of code each; growing ones first, then by `grown_bytes`",
+               ListedColumns(*input.leaks, input), std::move(rows), first);
+  fields.Field("suppressed", found->suppressed, "of a device: lines that `--suppressions` hides");
+  return fields;
+}
+
+Document LeaksAnswer(const ReportInput& input, const TextOptions& options, size_t top) {
+  Document answer = TraceAnswer("leaks", input);
+  answer.Field("host_pinned", HostPinnedDatum(*input.analysis), "");
+  AddLeakLoops(input, &answer);
+  AddDevices(
+      input, [&](const DeviceAnalysis& device, Document* object) { object->Append(LeakFields(device, top, input)); },
+      &answer);
+  for (const DeviceAnalysis& device : input.analysis->devices) AddLeaks(device, input, options, &answer);
+  return answer;
+}
+
+}  // namespace gpumem
