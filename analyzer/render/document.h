@@ -122,6 +122,17 @@ struct AnswerColumn {
   std::function<bool(const Row&)> telling;  // people get it only if it is so of a row; null: always
 };
 
+// All that machines get of a row.
+template <typename Row>
+Datum ObjectOf(const std::vector<AnswerColumn<Row>>& columns, const Row& row,
+               JsonLayout layout = JsonLayout::kOneLine) {
+  std::vector<Member> members;
+  for (const AnswerColumn<Row>& column : columns) {
+    if (!column.key.empty()) members.push_back({column.key, column.value(row), column.meaning});
+  }
+  return Datum::Object(std::move(members), layout);
+}
+
 // Values over time. One row: `lead`, the curve as wide as `room` columns of other text leave it, `after`; more rows:
 // below a line of `lead` a chart with a scale in bytes, and `from` and `to` below its ends.
 struct TimeCurve {

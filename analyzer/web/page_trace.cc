@@ -29,7 +29,7 @@ PageInput PageTrace::Input() const {
           pass.get(),
           {{"report", ReportJson(input, kTop)},
            {"leaks", ToJson(LeaksAnswer(input, {}, kTop))},
-           {"fragmentation", FragmentationJson(input, kTop)},
+           {"fragmentation", ToJson(FragmentationAnswer(input, nullptr, {}, kTop))},
            {"timeline", ToJson(TimelineAnswer(input))},
            {"steps", ToJson(StepsAnswer(input, kSteps))},
            {"stages", ToJson(StagesAnswer(input, kSteps))},

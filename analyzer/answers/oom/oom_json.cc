@@ -5,9 +5,12 @@
 
 #include "absl/strings/str_format.h"
 #include "answers/oom/oom_story.h"
+#include "answers/parts/pin_lines.h"
 #include "answers/report/json_parts.h"
+#include "answers/report/sections.h"
 #include "answers/report/what_if_json.h"
 #include "ledger/stacks/names.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -115,11 +118,13 @@ void WriteOom(const OomEvent& oom, const WhatIfAnswer* what_if, size_t top, cons
   WriteChain(oom, input, json);
   WriteFits(oom, what_if, json);
   json->Key("fragmentation");
-  WriteJsonFragmentationPoint(oom.fragmentation, input, json);
+  PointDatum(oom.fragmentation, input).Write(json);
   WriteActions(oom, is_replayed && what_if->is_exact, input, json);
   WriteJsonStack(oom.stack_id, oom.api, input, json);
-  WriteJsonPinLines("pin_lines", oom.pin_groups, top, input, json);
-  WriteJsonPins("pins", oom.pins, top, input, json);
+  Document pins;
+  AddListOfPinLines("pin_lines", "", oom.pin_groups, top, input, &pins);
+  AddListOfPins("pins", "", oom.pins, top, input, &pins);
+  WriteMembers(pins, json);
   WriteJsonLiveSet("live", oom.live, top, input, json);
   json->EndObject();
 }

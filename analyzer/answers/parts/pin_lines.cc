@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "answers/report/stack_rows.h"
 #include "base/format.h"
+#include "base/shown.h"
 #include "ledger/stacks/stack_view.h"
 
 namespace gpumem {
@@ -60,6 +61,49 @@ void AddPinLines(const std::vector<PinLine>& lines, uint64_t time_ns, const Repo
   if (shown == lines.size()) return;
   answer->Line(
       {{Tone::kAside, absl::StrCat("  and ", FormatCountOf(lines.size() - shown, "more line", "more lines"))}});
+}
+
+void AddListOfPinLines(absl::string_view key, absl::string_view meaning, const std::vector<PinGroup>& groups,
+                       size_t top, const ReportInput& input, Document* answer) {
+  constexpr char kBlocks[] = "such blocks of the line, their bytes, and how many segments or pages they keep";
+  std::vector<AnswerColumn<PinLine>> columns = {
+      {"blocks", kBlocks, [](const PinLine& line) { return line.group.blocks; }},
+      {"block_bytes", kBlocks, [](const PinLine& line) { return line.group.block_bytes; }},
+      {"segments", kBlocks, [](const PinLine& line) { return line.group.segments; }},
+      {"returnable_bytes", "what CUDA would get back", [](const PinLine& line) { return line.group.returnable; }},
+      {"oldest_ns", "", [&input](const PinLine& line) { return input.Since(line.group.oldest_ns); }},
+      {"other_lines", "sites of the lines that keep the same segments together with this one; empty for most",
+       [](const PinLine& line) {
+         return Datum::List({line.others.begin(), line.others.end()});
+       }},
+  };
+  AppendStackColumns<PinLine>([](const PinLine& line) { return StackKey{line.stack_id, ""}; }, input, &columns);
+  std::vector<PinLine> lines = PinLines(groups, input);
+  Document::Rows first;
+  first.count = Shown(lines.size(), top);
+  answer->Table(key, meaning, std::move(columns), std::move(lines), first);
+}
+
+void AddListOfPins(absl::string_view key, absl::string_view meaning, const std::vector<PinningBlock>& pins, size_t top,
+                   const ReportInput& input, Document* answer) {
+  constexpr char kSegment[] = "the segment", kBlock[] = "the block";
+  const auto address = [](uint64_t at) { return absl::StrCat("0x", absl::Hex(at)); };
+  std::vector<AnswerColumn<PinningBlock>> columns = {
+      {"segment_address", kSegment, [address](const PinningBlock& pin) { return address(pin.segment_address); }},
+      {"segment_bytes", kSegment, [](const PinningBlock& pin) { return pin.segment_bytes; }},
+      {"segment_free_bytes", "what no block uses in it", [](const PinningBlock& pin) { return pin.segment_free; }},
+      {"block_address", kBlock, [address](const PinningBlock& pin) { return address(pin.block_address); }},
+      {"block_bytes", kBlock, [](const PinningBlock& pin) { return pin.block_bytes; }},
+      {"blocks_in_segment", "1: freeing this block alone would return the whole segment",
+       [](const PinningBlock& pin) { return pin.blocks_in_segment; }},
+      {"returnable_bytes", "", [](const PinningBlock& pin) { return pin.returnable; }},
+      {"allocated_ns", "when the block was allocated",
+       [&input](const PinningBlock& pin) { return input.Since(pin.allocated_ns); }},
+  };
+  AppendStackColumns<PinningBlock>([](const PinningBlock& pin) { return StackKey{pin.stack_id, ""}; }, input, &columns);
+  Document::Rows first;
+  first.count = Shown(pins.size(), top);
+  answer->Table(key, meaning, std::move(columns), pins, first);
 }
 
 std::string PinText(const PinGroup& group, uint64_t time_ns) {

@@ -9,9 +9,11 @@
 #ifndef GPUMEM_ANALYZER_ANSWERS_PARTS_PIN_LINES_H_
 #define GPUMEM_ANALYZER_ANSWERS_PARTS_PIN_LINES_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "ledger/load/input.h"
 #include "render/document.h"
 
@@ -30,6 +32,12 @@ std::vector<PinLine> PinLines(const std::vector<PinGroup>& groups, const ReportI
 // Adds `options.top` of them (0 = all) as they are at `time_ns`, and a line for the rest.
 void AddPinLines(const std::vector<PinLine>& lines, uint64_t time_ns, const ReportInput& input,
                  const TextOptions& options, Document* answer);
+
+// For machines, at most `top` of each (0 = all): such lines, and blocks of `pins`, which outlive the answer.
+void AddListOfPinLines(absl::string_view key, absl::string_view meaning, const std::vector<PinGroup>& groups,
+                       size_t top, const ReportInput& input, Document* answer);
+void AddListOfPins(absl::string_view key, absl::string_view meaning, const std::vector<PinningBlock>& pins, size_t top,
+                   const ReportInput& input, Document* answer);
 
 // "2 MiB in 40 blocks keep 800 MiB in 40 segments (up to 1.5 s old)": how long the oldest block has been there shows
 // whether the blocks are of this moment alone.

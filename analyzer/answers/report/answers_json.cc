@@ -11,6 +11,7 @@
 #include "answers/report/trace_answer.h"
 #include "answers/report/verdict.h"
 #include "answers/report/what_if_json.h"
+#include "answers/report/what_if_words.h"
 #include "base/json_writer.h"
 #include "ledger/attribution/attribution.h"
 #include "render/draw.h"
@@ -103,7 +104,9 @@ std::string ReportJson(const ReportInput& input, size_t top) {
       WriteJsonLiveSet("at_peak", LiveAtPeak(device, DefaultMeasure(device)), top, input, json);
       WriteJsonBreakdown(device, input, json);
       WriteMembers(TimelineFields(device, input), json);
-      WriteJsonFragmentation(device.fragmentation, top, input, json);
+      Document fragmentation;
+      fragmentation.Object("fragmentation", "", FragmentationFields(device.fragmentation, top, input));
+      WriteMembers(fragmentation, json);
       WriteMembers(LeakFields(device, top, input), json);
     });
   });
@@ -114,18 +117,9 @@ std::string OomJson(const ReportInput& input, size_t top) { return OomJson(input
 std::string OomJson(const ReportInput& input, const WhatIfAnswer* what_if, size_t top) {
   return Answer("oom", input, [&](JsonWriter* json) {
     WriteJsonOoms(input.analysis->ooms, what_if, top, input, json);
-    WriteJsonWhatIf(what_if, json);
+    json->Key("what_if");
+    WhatIfDatum(what_if).Write(json);
     WriteDevices(input, json, [](const DeviceAnalysis&) {});
-  });
-}
-
-std::string FragmentationJson(const ReportInput& input, size_t top) { return FragmentationJson(input, nullptr, top); }
-
-std::string FragmentationJson(const ReportInput& input, const WhatIfAnswer* what_if, size_t top) {
-  return Answer("fragmentation", input, [&](JsonWriter* json) {
-    WriteJsonWhatIf(what_if, json);
-    WriteDevices(input, json,
-                 [&](const DeviceAnalysis& device) { WriteJsonFragmentation(device.fragmentation, top, input, json); });
   });
 }
 

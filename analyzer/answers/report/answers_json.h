@@ -17,7 +17,6 @@ namespace gpumem {
 // `top` bounds every list of stacks and blocks; 0 = all.
 std::string ReportJson(const ReportInput& input, size_t top);
 std::string OomJson(const ReportInput& input, size_t top);
-std::string FragmentationJson(const ReportInput& input, size_t top);
 
 struct InfoJsonExtras {
   uint64_t sections = 1;

@@ -42,19 +42,12 @@ void WriteJsonStacks(absl::string_view key, const std::vector<StackUse>& stacks,
 
 void WriteJsonLiveSet(absl::string_view key, const LiveSet& live, size_t top, const ReportInput& input,
                       JsonWriter* json);
-void WriteJsonFragmentationPoint(const FragmentationPoint& point, const ReportInput& input,
-                                 JsonWriter* json);  // a value
-void WriteJsonPinLines(absl::string_view key, const std::vector<PinGroup>& groups, size_t top, const ReportInput& input,
-                       JsonWriter* json);
-void WriteJsonPins(absl::string_view key, const std::vector<PinningBlock>& pins, size_t top, const ReportInput& input,
-                   JsonWriter* json);
 
 void WriteJsonRecording(const ReportInput& input, JsonWriter* json);  // "recording": {...}
 void WriteJsonMarks(const ReportInput& input, JsonWriter* json);      // "marks": [...], "marks_left_out"
 
 // Members of a device's object.
 void WriteJsonDeviceHead(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
-void WriteJsonFragmentation(const Fragmentation& fragmentation, size_t top, const ReportInput& input, JsonWriter* json);
 void WriteJsonBreakdown(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 void WriteJsonDeviceSamples(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 // Members of the answer.

@@ -7,6 +7,7 @@
 #ifndef GPUMEM_ANALYZER_ANSWERS_REPORT_SECTIONS_H_
 #define GPUMEM_ANALYZER_ANSWERS_REPORT_SECTIONS_H_
 
+#include "answers/report/what_if.h"
 #include "ledger/load/input.h"
 #include "render/document.h"
 #include "replay/analysis.h"
@@ -54,6 +55,12 @@ Document LeaksAnswer(const ReportInput& input, const TextOptions& options, size_
 
 void AddFragmentation(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options,
                       Document* answer);
+// For machines: one moment, and all that is said of a device's.
+Datum PointDatum(const FragmentationPoint& point, const ReportInput& input);
+Document FragmentationFields(const Fragmentation& fragmentation, size_t top, const ReportInput& input);
+// What `gpumemshim fragmentation` answers; `what_if`: null where nobody was asked.
+Document FragmentationAnswer(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options,
+                             size_t top);
 
 // What is missing from the trace, and what the numbers rest on.
 void AddLosses(const ReportInput& input, Document* answer);

@@ -20,9 +20,6 @@
 namespace gpumem {
 
 std::string OomJson(const ReportInput& input, const WhatIfAnswer* what_if, size_t top);
-std::string FragmentationJson(const ReportInput& input, const WhatIfAnswer* what_if, size_t top);
-
-void WriteJsonWhatIf(const WhatIfAnswer* what_if, JsonWriter* json);
 void WriteJsonOoms(const std::vector<OomEvent>& ooms, const WhatIfAnswer* what_if, size_t top, const ReportInput& input,
                    JsonWriter* json);
 

@@ -3,6 +3,9 @@
 
 #include "answers/report/what_if_words.h"
 
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 
@@ -14,7 +17,42 @@ std::string Difference(uint64_t from, uint64_t to) {
   return to < from ? absl::StrCat(FormatBytes(from - to), " less") : absl::StrCat(FormatBytes(to - from), " more");
 }
 
+Datum RunDatum(const WhatIfRun& run) {
+  return Datum::Object(
+      {{"settings", run.settings},
+       {"peak_reserved_bytes", run.peak_reserved},
+       {"fit_bytes", Datum::If(run.fit.has_value(), run.fit.value_or(0)),
+        "the largest request, in whole pages of 2 MiB, that is served in place of the one that failed; "
+        "null in `fragmentation`"}},
+      JsonLayout::kOneLine);
+}
+
 }  // namespace
+
+Datum WhatIfDatum(const WhatIfAnswer* what_if) {
+  constexpr char kReplay[] = "as in [replay](#replay)";
+  constexpr char kRuns[] =
+      "the recorded settings, replayed; the same with expandable segments, or without where they were on: `settings`, "
+      "`peak_reserved_bytes`, `fit_bytes`";
+  if (what_if == nullptr) return {};
+  const bool is_replayed = what_if->is_replayed();
+  std::vector<Member> members = {
+      {"replayed", is_replayed,
+       "the recorded requests were run through PyTorch's own allocator; false: `fit_expandable_bytes` is an estimate"},
+      {"why_not", Datum::If(!is_replayed, what_if->why_not),
+       "why they were not: no Python with PyTorch, a minute was not enough; null where they were. The members below "
+       "are "
+       "there only then"},
+      {"device", what_if->device}};
+  if (is_replayed) {
+    members.push_back({"torch", what_if->torch, kReplay});
+    members.push_back({"exact", what_if->is_exact, kReplay});
+    members.push_back({"doubts", Datum::List({what_if->doubts.begin(), what_if->doubts.end()}), kReplay});
+    members.push_back({"recorded", RunDatum(what_if->recorded), kRuns});
+    members.push_back({"other", RunDatum(what_if->other), kRuns});
+  }
+  return Datum::Object(std::move(members));
+}
 
 void AddWhyEstimated(const WhatIfAnswer& what_if, Document* answer) {
   if (what_if.is_replayed() && what_if.is_exact) return;

@@ -14,6 +14,9 @@
 
 namespace gpumem {
 
+// For machines; null where nobody was asked.
+Datum WhatIfDatum(const WhatIfAnswer* what_if);
+
 // Why an estimate stands where a replay could: a line, or nothing where it was replayed exactly.
 void AddWhyEstimated(const WhatIfAnswer& what_if, Document* answer);
 

@@ -86,7 +86,7 @@ Document StacksAnswer(const StackTree& tree, const std::vector<StackRow>& rows, 
 }
 
 void WriteCollapsedStacks(const StackTree& tree, const FrameTable& frames, bool by_count, const TextSink& sink) {
-  struct Step {
+  struct Visit {
     uint32_t node = StackTree::kRoot;
     size_t above = 0;  // bytes of the line that belong to its callers
   };
@@ -97,9 +97,9 @@ void WriteCollapsedStacks(const StackTree& tree, const FrameTable& frames, bool 
     if (figure != 0) absl::StrAppend(out.text(), path, " ", figure, "\n");
     out.MaybeFlush();
   };
-  std::vector<Step> open{Step{}};
+  std::vector<Visit> open{Visit{}};
   while (!open.empty()) {
-    const Step step = open.back();
+    const Visit step = open.back();
     open.pop_back();
     const StackTree::Node& node = tree.node(step.node);
     line.resize(step.above);

@@ -4,8 +4,6 @@
 #include <optional>
 
 #include "answers/report/sections.h"
-#include "answers/report/what_if_json.h"
-#include "answers/report/what_if_words.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look/what_if.h"
@@ -46,18 +44,9 @@ installed PyTorch's own allocator (gpumemshim replay), which takes some seconds.
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
     const std::optional<WhatIfAnswer> what_if = AskWhatIf(arguments, *loaded, console);
-    if (trace_.json) {
-      console->Print(FragmentationJson(loaded->input, what_if.has_value() ? &*what_if : nullptr, list_.ForJson()));
-      return ExitCodeOf(*loaded);
-    }
-    Document text;
-    AddHead(loaded->input, Detail::kBrief, &text);
-    for (const DeviceAnalysis& device : loaded->analysis.devices)
-      AddFragmentation(device, loaded->input, list_.ForText(Detail::kFull), &text);
-    if (what_if.has_value()) AddWhatIf(*what_if, &text);
-    text.Gap();
-    AddNotes(loaded->input, &text);
-    console->Print(ToText(text, console->out_style()));
+    const Document answer = FragmentationAnswer(loaded->input, what_if.has_value() ? &*what_if : nullptr,
+                                                list_.ForText(Detail::kFull), list_.ForJson());
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     return ExitCodeOf(*loaded);
   }
 

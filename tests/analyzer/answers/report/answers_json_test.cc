@@ -28,6 +28,7 @@
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
 #include "answers/report/what_if_json.h"
+#include "answers/report/what_if_words.h"
 #include "answers/training/training.h"
 #include "keys_of_commands.h"
 #include "render/draw.h"
@@ -88,14 +89,14 @@ std::vector<json> AllAnswers() {
   std::vector<json> answers;
   for (const std::string& text :
        {ReportJson(input, 0), ToJson(TimelineAnswer(input)), ToJson(LeaksAnswer(input, {}, 0)), OomJson(input, 0),
-        FragmentationJson(input, 0), PeakJson(input, device, Measure::kAllocated, 0), InfoJson(input, {}),
-        AtJson(input, "peak", 0), ToJson(StepsAnswer(input, 0)), ToJson(ModulesAnswer(input, 0)),
+        ToJson(FragmentationAnswer(input, nullptr, {}, 0)), PeakJson(input, device, Measure::kAllocated, 0),
+        InfoJson(input, {}), AtJson(input, "peak", 0), ToJson(StepsAnswer(input, 0)), ToJson(ModulesAnswer(input, 0)),
         ToJson(ModelAnswer(input, example.objects, 0))}) {
     answers.push_back(json::parse(text));
   }
   WhatIfAnswer what_if;
   what_if.why_not = "no Python with PyTorch found";
-  answers.push_back(json::parse(FragmentationJson(input, &what_if, 0)));
+  answers.push_back(json::parse(ToJson(FragmentationAnswer(input, &what_if, {}, 0))));
   EXPECT_EQ(answers.back()["what_if"]["replayed"], false);
   what_if.why_not.clear();
   what_if.is_exact = true;
@@ -122,7 +123,10 @@ void ForDocuments(const std::function<void(const Documents&, const Documents&)>&
   const Job job;
   const RanksVerdict verdict;
   const DeviceAnalysis& device = example.analysis.devices[0];
-  Document devices, place, stacks;
+  const WhatIfAnswer what_if;
+  Document devices, place, point, stacks, replayed;
+  point.Field("point", PointDatum(device.fragmentation.at_peak, input), "");
+  replayed.Field("what_if", WhatIfDatum(&what_if), "");
   AddDevices(
       input, [](const DeviceAnalysis&, Document*) {}, &devices);
   place.Field("where", PlaceDatum(0, input), "object:");
@@ -132,6 +136,8 @@ void ForDocuments(const std::function<void(const Documents&, const Documents&)>&
        {"modules", ModulesAnswer(input, 0)},
        {"model", ModelAnswer(input, example.objects, 0)},
        {"leaks", LeaksAnswer(input, {}, 0)},
+       {"fragmentation", FragmentationAnswer(input, nullptr, {}, 0)},
+       {"what_if", replayed},
        {"explain", ExplanationAnswer(Explanation(), false)},
        {"forecast", OutlookAnswer(Outlook())},
        {"compare", CompareAnswer(runs)},
@@ -140,6 +146,7 @@ void ForDocuments(const std::function<void(const Documents&, const Documents&)>&
        {"ranks", RanksAnswer({job, verdict}, {0, true})}},
       {{"devices", devices},
        {"a place", place},
+       {"a point", point},
        {"a list of stacks", stacks},
        {"a live set", LiveSetFields(device.leaks.at_end_torch, 0, input)}});
 }

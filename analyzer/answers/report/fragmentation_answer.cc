@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "answers/parts/pin_lines.h"
+#include "answers/report/sections.h"
+#include "answers/report/trace_answer.h"
+#include "answers/report/what_if_words.h"
+#include "base/format.h"
+#include "ledger/stacks/names.h"
+#include "render/sparkline.h"
+
+namespace gpumem {
+namespace {
+
+// A row of the table of moments and pools; machines get objects without the name.
+struct NamedPoint {
+  std::string name;
+  FragmentationPoint point;
+};
+
+std::vector<AnswerColumn<NamedPoint>> PointColumns(const ReportInput& input) {
+  return {
+      {"", kNoTitle, Unit::kText, "", [](const NamedPoint& row) { return row.name; }},
+      {"time_ns", "", [&input](const NamedPoint& row) { return input.Since(row.point.time_ns); }},
+      {"reserved_bytes", "reserved", Unit::kBytes, "", [](const NamedPoint& row) { return row.point.reserved; }},
+      {"allocated_bytes", "", [](const NamedPoint& row) { return row.point.allocated; }},
+      {"free_bytes", "free", Unit::kBytes, "reserved - allocated",
+       [](const NamedPoint& row) { return row.point.free; }},
+      {"largest_free_range_bytes", "largest", Unit::kBytes, "inside one segment",
+       [](const NamedPoint& row) { return row.point.largest_free_range; }},
+      {"free_ranges", "ranges", Unit::kCount, "how many", [](const NamedPoint& row) { return row.point.free_ranges; }},
+      {"external_ratio", "external", Unit::kShare, "1 - largest / free; 0 where nothing is free",
+       [](const NamedPoint& row) { return row.point.external_ratio; }},
+      {"rounding_bytes", "rounding", Unit::kBytes, "blocks minus what was asked for; null where requests are not known",
+       [](const NamedPoint& row) { return Datum::If(row.point.requested_known, row.point.rounding); },
+       [](const NamedPoint& row) { return row.point.requested_known ? FormatBytes(row.point.rounding) : "not known"; }},
+      {"empty_cache_bytes", "empty_cache()", Unit::kBytes,
+       "what `torch.cuda.empty_cache()` would return to CUDA: segments without a block, of expandable segments mapped "
+       "pages without one",
+       [](const NamedPoint& row) { return row.point.empty_cache; }},
+  };
+}
+
+void AddTable(const Fragmentation& fragmentation, const ReportInput& input, Detail detail, Document* answer) {
+  std::vector<NamedPoint> rows = {{"at the peak", fragmentation.at_peak}, {"at the end", fragmentation.at_end}};
+  if (detail == Detail::kFull) {
+    for (const PoolFragmentation& pool : fragmentation.pools) {
+      rows.push_back({absl::StrCat(pool.pool, " pool, peak"), pool.at_peak});
+      rows.push_back({absl::StrCat(pool.pool, " pool, end"), pool.at_end});
+    }
+  }
+  answer->Table("", "", PointColumns(input), std::move(rows), {});
+}
+
+// External fragmentation as a curve from 0 to 100 %.
+void AddCurve(const Fragmentation& fragmentation, const ReportInput& input, Document* answer) {
+  if (fragmentation.over_time.size() < 2) return;
+  TimeCurve curve;
+  curve.room = 40;
+  curve.top = 1000;
+  curve.lead = {{Tone::kPlain, "  external over time  "}};
+  curve.after = {{Tone::kAside, "  0 to 100 %"}};
+  curve.values = [&fragmentation, &input](size_t count) {
+    std::vector<TimelinePoint> points;
+    for (const FragmentationPoint& point : fragmentation.over_time) {
+      TimelinePoint& shown = points.emplace_back();
+      shown.time_ns = point.time_ns;
+      shown.max.total = static_cast<uint64_t>(point.external_ratio * 1000);
+    }
+    return Resample(points, Measure::kTotal, input.window_start_ns(), input.window_end_ns(), count);
+  };
+  answer->Curve(std::move(curve));
+}
+
+// By line of code, with true totals. In a brief report the first line alone.
+void AddPins(absl::string_view when, uint64_t time_ns, const std::vector<PinGroup>& groups, const ReportInput& input,
+             const TextOptions& options, Document* answer) {
+  if (groups.empty()) return;
+  answer->Line({{Tone::kPlain, absl::StrCat("  Blocks that keep mostly empty segments from CUDA, ", when, ":")},
+                {Tone::kAside, absl::StrCat("  ", FormatBytes(ReturnableBytes(groups)), " in all")}});
+  AddPinLines(PinLines(groups, input), time_ns, input, options, answer);
+}
+
+std::string Judgement(const FragmentationPoint& peak) {
+  switch (FreeSpaceOf(peak)) {
+    case FreeSpace::kLittle:
+      return "little is free inside PyTorch's segments; there is nothing to gain here";
+    case FreeSpace::kScattered:
+      return absl::StrCat(FormatBytes(peak.free), " is free inside PyTorch's segments but scattered: a request over ",
+                          FormatBytes(peak.largest_free_range), " needs new memory from CUDA");
+    case FreeSpace::kCached:
+      break;
+  }
+  return absl::StrCat(FormatBytes(peak.free),
+                      " is free inside PyTorch's segments, mostly in one piece: cached, not scattered");
+}
+
+}  // namespace
+
+void AddFragmentation(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options,
+                      Document* answer) {
+  const Fragmentation& fragmentation = device.fragmentation;
+  answer->Gap();
+  answer->Line({{Tone::kHeading, absl::StrCat("Fragmentation on ", DeviceLabel(device.device))},
+                {Tone::kAside, "  free space inside PyTorch's segments"}});
+  if (fragmentation.at_peak.reserved == 0) {
+    answer->Line("  PyTorch reserved nothing on this device.");
+    return;
+  }
+  answer->Paragraph("  ", absl::StrCat("At the peak of reserved ", Judgement(fragmentation.at_peak), "."));
+  AddTable(fragmentation, input, options.detail, answer);
+  if (options.detail == Detail::kBrief) {
+    TextOptions one = options;
+    one.top = 1;
+    AddPins("at the end", fragmentation.at_end.time_ns, fragmentation.groups_at_end, input, one, answer);
+    return;
+  }
+  AddCurve(fragmentation, input, answer);
+  AddPins("at the peak of reserved", fragmentation.at_peak.time_ns, fragmentation.groups_at_peak, input, options,
+          answer);
+  AddPins("at the end", fragmentation.at_end.time_ns, fragmentation.groups_at_end, input, options, answer);
+}
+
+Datum PointDatum(const FragmentationPoint& point, const ReportInput& input) {
+  return ObjectOf(PointColumns(input), {"", point});
+}
+
+Document FragmentationFields(const Fragmentation& fragmentation, size_t top, const ReportInput& input) {
+  constexpr char kEnd[] = "the point at the end", kPins[] = "live blocks that keep segments from CUDA";
+  constexpr char kPinLines[] =
+      "lines of code whose live blocks alone keep mostly empty segments from CUDA; of an expandable segment, mapped "
+      "pages";
+  Document fields;
+  fields.Field("at_peak", PointDatum(fragmentation.at_peak, input), "the point at the peak of reserved");
+  fields.Field("at_end", PointDatum(fragmentation.at_end, input), kEnd);
+  fields.Table<PoolFragmentation>(
+      "pools", "the same for each pool (inferred from the segments' sizes)",
+      {{"pool", "`small`, `large` or `expandable`", [](const PoolFragmentation& pool) { return pool.pool; }},
+       {"at_peak", "", [&input](const PoolFragmentation& pool) { return PointDatum(pool.at_peak, input); }},
+       {"at_end", "", [&input](const PoolFragmentation& pool) { return PointDatum(pool.at_end, input); }}},
+      fragmentation.pools, {});
+  std::vector<Datum> points;
+  for (const FragmentationPoint& point : fragmentation.over_time) points.push_back(PointDatum(point, input));
+  fields.Field("over_time", Datum::List(std::move(points)), "points");
+  AddListOfPinLines("pin_lines_at_peak", kPinLines, fragmentation.groups_at_peak, top, input, &fields);
+  AddListOfPinLines("pin_lines_at_end", kPinLines, fragmentation.groups_at_end, top, input, &fields);
+  AddListOfPins("pins_at_peak", kPins, fragmentation.pins_at_peak, top, input, &fields);
+  AddListOfPins("pins_at_end", kPins, fragmentation.pins_at_end, top, input, &fields);
+  return fields;
+}
+
+Document FragmentationAnswer(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options,
+                             size_t top) {
+  Document answer = TraceAnswer("fragmentation", input);
+  answer.Field("what_if", WhatIfDatum(what_if), "");
+  AddDevices(
+      input,
+      [&](const DeviceAnalysis& device, Document* object) {
+        object->Object("fragmentation", "", FragmentationFields(device.fragmentation, top, input));
+      },
+      &answer);
+  for (const DeviceAnalysis& device : input.analysis->devices) AddFragmentation(device, input, options, &answer);
+  if (what_if != nullptr) AddWhatIf(*what_if, &answer);
+  EndWithNotes(input, &answer);
+  return answer;
+}
+
+}  // namespace gpumem
