@@ -10,8 +10,6 @@
 #include "answers/report/sections.h"
 #include "answers/report/trace_answer.h"
 #include "answers/report/verdict.h"
-#include "answers/report/what_if_json.h"
-#include "answers/report/what_if_words.h"
 #include "base/json_writer.h"
 #include "ledger/attribution/attribution.h"
 #include "render/draw.h"
@@ -93,7 +91,9 @@ std::string ReportJson(const ReportInput& input, size_t top) {
     WriteVerdict(input, json);
     WriteHostPinned(*input.analysis, json);
     WriteJsonSampling(input.analysis->sampling, input, json);
-    WriteJsonOoms(input.analysis->ooms, top, input, json);
+    Document ooms;
+    AddOomLists(input, nullptr, top, &ooms);
+    WriteMembers(ooms, json);
     WriteAttribution(input, json);
     WriteJsonSnapshots(input, json);
     Document loops;
@@ -109,27 +109,6 @@ std::string ReportJson(const ReportInput& input, size_t top) {
       WriteMembers(fragmentation, json);
       WriteMembers(LeakFields(device, top, input), json);
     });
-  });
-}
-
-std::string OomJson(const ReportInput& input, size_t top) { return OomJson(input, nullptr, top); }
-
-std::string OomJson(const ReportInput& input, const WhatIfAnswer* what_if, size_t top) {
-  return Answer("oom", input, [&](JsonWriter* json) {
-    WriteJsonOoms(input.analysis->ooms, what_if, top, input, json);
-    json->Key("what_if");
-    WhatIfDatum(what_if).Write(json);
-    WriteDevices(input, json, [](const DeviceAnalysis&) {});
-  });
-}
-
-std::string InfoJson(const ReportInput& input, const InfoJsonExtras& extras) {
-  return Answer("info", input, [&](JsonWriter* json) {
-    json->Field("sections", extras.sections);
-    json->Field("packets", extras.packets);
-    WriteJsonMap("settings", input.analysis->process.settings, json);
-    WriteJsonMap("environment", input.analysis->process.environment, json);
-    WriteDevices(input, json, [](const DeviceAnalysis&) {});
   });
 }
 

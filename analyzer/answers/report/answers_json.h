@@ -16,13 +16,6 @@ namespace gpumem {
 
 // `top` bounds every list of stacks and blocks; 0 = all.
 std::string ReportJson(const ReportInput& input, size_t top);
-std::string OomJson(const ReportInput& input, size_t top);
-
-struct InfoJsonExtras {
-  uint64_t sections = 1;
-  uint64_t packets = 0;
-};
-std::string InfoJson(const ReportInput& input, const InfoJsonExtras& extras);
 
 }  // namespace gpumem
 

@@ -52,8 +52,6 @@ void WriteJsonBreakdown(const DeviceAnalysis& device, const ReportInput& input, 
 void WriteJsonDeviceSamples(const DeviceAnalysis& device, const ReportInput& input, JsonWriter* json);
 // Members of the answer.
 void WriteJsonSampling(const SamplingInfo& sampling, const ReportInput& input, JsonWriter* json);
-// Not of a device: "ooms" and "served_retries".
-void WriteJsonOoms(const std::vector<OomEvent>& ooms, size_t top, const ReportInput& input, JsonWriter* json);
 
 }  // namespace gpumem
 

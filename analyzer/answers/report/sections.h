@@ -20,8 +20,14 @@ void AddHead(const ReportInput& input, Detail detail, Document* answer);
 // Failed requests: the last one that was final explained, the others named. Nothing where none failed.
 void AddOoms(const ReportInput& input, const TextOptions& options, Document* answer);
 
-// The whole explanation of the last request that failed for good, or that none failed.
-void AddOomExplanation(const ReportInput& input, const TextOptions& options, Document* answer);
+// The whole explanation of the last request that failed for good, or that none failed. `what_if`: null where nobody was
+// asked; the explained request's fit_expandable is already the replay's where that knows it.
+void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options,
+                       Document* answer);
+// For machines: the requests that failed, and those that were served later.
+void AddOomLists(const ReportInput& input, const WhatIfAnswer* what_if, size_t top, Document* answer);
+// What `gpumemshim oom` answers.
+Document OomAnswer(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options, size_t top);
 
 void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail detail, Document* answer);
 // Of a device, for machines: "timeline".
@@ -61,6 +67,15 @@ Document FragmentationFields(const Fragmentation& fragmentation, size_t top, con
 // What `gpumemshim fragmentation` answers; `what_if`: null where nobody was asked.
 Document FragmentationAnswer(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options,
                              size_t top);
+
+// Of the file that a trace came from.
+struct FileCounts {
+  uint64_t sections = 0;  // processes
+  uint64_t packets = 0;
+  size_t stack_nodes = 0, frames = 0, modules = 0;
+};
+// What `gpumemshim info` answers.
+Document InfoAnswer(const ReportInput& input, const FileCounts& counts);
 
 // What is missing from the trace, and what the numbers rest on.
 void AddLosses(const ReportInput& input, Document* answer);

@@ -44,6 +44,12 @@ Datum ValuesDatum(const MeasureValues& values) {
   return Datum::Object(SeriesMembers(values.allocated, values.reserved, values.other, values.total));
 }
 
+Datum MapDatum(const std::map<std::string, std::string>& values) {
+  std::vector<Member> members;
+  for (const auto& [name, value] : values) members.push_back({name, value});
+  return Datum::Object(std::move(members));
+}
+
 Datum HostPinnedDatum(const Analysis& analysis) {
   return Datum::Object({{"peak_bytes", analysis.host_pinned_peak}, {"end_bytes", analysis.host_pinned_end}});
 }
@@ -67,10 +73,10 @@ void AddDevices(const ReportInput& input, const std::function<void(const DeviceA
   answer->Documents("devices", "one object a GPU, below", std::move(devices));
 }
 
-Document TraceAnswer(absl::string_view command, const ReportInput& input) {
+Document TraceAnswer(absl::string_view command, const ReportInput& input, Detail detail) {
   Document answer;
   answer.Old([command = std::string(command), &input](JsonWriter* json) { WriteJsonCommon(command, input, json); });
-  AddHead(input, Detail::kBrief, &answer);
+  AddHead(input, detail, &answer);
   return answer;
 }
 

@@ -12,6 +12,8 @@
 #define GPUMEM_ANALYZER_ANSWERS_REPORT_TRACE_ANSWER_H_
 
 #include <functional>
+#include <map>
+#include <string>
 
 #include "absl/strings/string_view.h"
 #include "ledger/load/input.h"
@@ -21,7 +23,7 @@
 namespace gpumem {
 
 // The members of every answer about a trace; for people program, trace, devices, and whether the trace is whole.
-Document TraceAnswer(absl::string_view command, const ReportInput& input);
+Document TraceAnswer(absl::string_view command, const ReportInput& input, Detail detail = Detail::kBrief);
 
 // An object of `devices`: which it is, the largest value of each series, and those of the end.
 Document DeviceAnswer(const DeviceAnalysis& device, const ReportInput& input);
@@ -29,6 +31,7 @@ Document DeviceAnswer(const DeviceAnalysis& device, const ReportInput& input);
 void AddDevices(const ReportInput& input, const std::function<void(const DeviceAnalysis&, Document*)>& rest,
                 Document* answer);
 
+Datum MapDatum(const std::map<std::string, std::string>& values);
 // All four series at an instant.
 Datum ValuesDatum(const MeasureValues& values);
 

@@ -23,11 +23,6 @@ void AddWhyEstimated(const WhatIfAnswer& what_if, Document* answer);
 // How much PyTorch would have reserved under the other setting.
 void AddWhatIf(const WhatIfAnswer& what_if, Document* answer);
 
-// As the one of sections.h, for which `what_if` is null: nobody was asked. The explained request's fit_expandable is
-// already the replay's where that knows it.
-void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options,
-                       Document* answer);
-
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_ANSWERS_REPORT_WHAT_IF_WORDS_H_

@@ -20,6 +20,12 @@
 
 namespace gpumem {
 
+// Of `whole`, for people alone.
+template <typename Row, typename Part>
+AnswerColumn<Row> ShareColumn(uint64_t whole, Part part) {
+  return {"", "share", Unit::kShare, "", [=](const Row& row) { return Datum::Share(part(row), whole); }};
+}
+
 // The columns of a list of lines, with shares of `whole`.
 std::vector<AnswerColumn<Location>> LocationColumns(uint64_t whole);
 

@@ -13,12 +13,6 @@
 namespace gpumem {
 namespace {
 
-// For people alone.
-template <typename Row, typename Part>
-AnswerColumn<Row> ShareColumn(uint64_t whole, Part part) {
-  return {"", "share", Unit::kShare, "", [=](const Row& row) { return Datum::Share(part(row), whole); }};
-}
-
 std::vector<AnswerColumn<SizeBucket>> BucketColumns(const SizeHistogram& histogram, const Weight& whole) {
   constexpr char kLimits[] = "of a bucket: the smallest size in it, and the smallest beyond it";
   constexpr char kWeight[] = "of its allocations";

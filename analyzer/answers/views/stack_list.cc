@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "answers/views/lists.h"
 #include "base/format.h"
 #include "base/shown.h"
 #include "base/utf8.h"
@@ -32,7 +33,7 @@ std::vector<AnswerColumn<StackRow>> StackColumns(const StackTree& tree, const Vi
   const uint64_t whole = input.aggregated->all.bytes;
   return {
       {"bytes", "bytes", Unit::kBytes, kWeight, [](const StackRow& row) { return row.weight.bytes; }},
-      {"", "share", Unit::kShare, "", [=](const StackRow& row) { return Datum::Share(row.weight.bytes, whole); }},
+      ShareColumn<StackRow>(whole, [](const StackRow& row) { return row.weight.bytes; }),
       {"count", "count", Unit::kCount, kWeight, [](const StackRow& row) { return row.weight.count; }},
       {"name", "", Unit::kText, "of the line, function, ...; of a stack its innermost frame",
        [&](const StackRow& row) { return LabelsOf(tree, row.node, frames)[0]; }},

@@ -22,21 +22,21 @@ bool HasTotal(LocationKind kind) {
 
 std::vector<AnswerColumn<Location>> TableColumns(LocationKind kind, uint64_t whole) {
   const bool has_total = HasTotal(kind);
-  const auto share = [whole](const Weight& weight) { return Datum::Share(weight.bytes, whole).Shown(Unit::kShare); };
   std::vector<AnswerColumn<Location>> columns = {
       {"self_bytes", has_total ? "self" : "bytes", Unit::kBytes, kItself,
        [](const Location& row) { return row.self.bytes; }},
-      {"", "share", Unit::kShare, "", nullptr, [=](const Location& row) { return share(row.self); }},
+      ShareColumn<Location>(whole, [](const Location& row) { return row.self.bytes; }),
       {"self_count", "count", Unit::kCount, kItself, [](const Location& row) { return row.self.count; }},
       {"bytes", has_total ? "total" : "", Unit::kBytes, kWithCalls,
        [](const Location& row) { return row.total.bytes; }},
-      {"", has_total ? "share" : "", Unit::kShare, "", nullptr, [=](const Location& row) { return share(row.total); }},
+      ShareColumn<Location>(whole, [](const Location& row) { return row.total.bytes; }),
       {"count", "", Unit::kCount, kWithCalls, [](const Location& row) { return row.total.count; }},
       {"stack_count", "", Unit::kCount, "how many distinct stacks have it",
        [](const Location& row) { return row.stacks; }},
       {"name", LocationKindName(kind), Unit::kText, "of the line, function, ...; of a stack its innermost frame",
        [](const Location& row) { return row.name; }},
   };
+  if (!has_total) columns[4].title.clear();
   return columns;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -21,21 +22,22 @@ double Share(uint64_t part, uint64_t whole) {
 // Draws one tree. Iterative: a hostile stack is thousands of frames deep.
 class TreeText {
  public:
-  TreeText(const StackTree& tree, const ViewInput& input, const TreeOptions& options, Page* page)
-      : tree_(tree), input_(input), options_(options), page_(page), whole_(Figure(input.aggregated->all)) {}
+  TreeText(const StackTree& tree, const ViewInput& input, const TreeOptions& options, const TextStyle& style)
+      : tree_(tree), input_(input), options_(options), style_(style), whole_(Figure(input.aggregated->all)) {}
 
-  void Draw() {
-    page_->Line(absl::StrCat(PadLeft("bytes", 11), PadLeft("share", 8), PadLeft("count", 11)), Tone::kAside);
+  Document Lines() {
+    lines_.Line(absl::StrCat(PadLeft("bytes", 11), PadLeft("share", 8), PadLeft("count", 11)), Tone::kAside);
     PushChildren(StackTree::kRoot, "");
     while (!open_.empty()) {
       const Step step = open_.back();
       open_.pop_back();
       step.node == kSmaller ? DrawSmaller(step) : DrawNode(step);
     }
-    if (not_shown_ == 0) return;
-    page_->Line(absl::StrCat("  ", FormatCountOf(not_shown_, "branch", "branches"), " below ",
+    if (not_shown_ == 0) return std::move(lines_);
+    lines_.Line(absl::StrCat("  ", FormatCountOf(not_shown_, "branch", "branches"), " below ",
                              FormatPercent(options_.percent_limit / 100), " not shown: --percent-limit 0 shows all"),
                 Tone::kAside);
+    return std::move(lines_);
   }
 
  private:
@@ -90,15 +92,15 @@ class TreeText {
 
   std::string Branch(const Step& step) const {
     if (step.only_root) return step.indent;
-    if (page_->style().utf8) return absl::StrCat(step.indent, step.last ? "\u2514 " : "\u251c ");
+    if (style_.utf8) return absl::StrCat(step.indent, step.last ? "\u2514 " : "\u251c ");
     return absl::StrCat(step.indent, step.last ? "`-" : "|-");
   }
 
   std::string Below(const Step& step) const {
     if (step.only_root) return step.indent;
     // Deeper than half the line nothing could be read any more.
-    if (DisplayWidth(step.indent) > page_->style().width / 2) return step.indent;
-    return absl::StrCat(step.indent, step.last ? "  " : page_->style().utf8 ? "\u2502 " : "| ");
+    if (DisplayWidth(step.indent) > style_.width / 2) return step.indent;
+    return absl::StrCat(step.indent, step.last ? "  " : style_.utf8 ? "\u2502 " : "| ");
   }
 
   std::string Numbers(const Weight& weight) const {
@@ -128,13 +130,13 @@ class TreeText {
     std::reverse(labels.begin(), labels.end());
     const Weight& total = tree_.node(step.node).total;
     const std::string lead = absl::StrCat(Numbers(total), Branch(step));
-    page_->Line({{Tone::kPlain, lead}, {Tone::kHeading, ChainText(labels, page_->style().width - DisplayWidth(lead))}});
+    lines_.Line({{Tone::kPlain, lead}, {Tone::kHeading, ChainText(labels, style_.width - DisplayWidth(lead))}});
     PushChildren(end, Below(step));
   }
 
   // First and last of a chain say most; what lies between is shown as far as there is room.
   std::string ChainText(const std::vector<std::string>& labels, int room) const {
-    const std::string arrow = page_->style().utf8 ? " \u203a " : " > ";
+    const std::string arrow = style_.utf8 ? " \u203a " : " > ";
     const size_t least = labels.size() > kMaxWholeChain ? labels.size() - kMaxWholeChain : 0;
     for (size_t left_out = least; left_out + 1 < labels.size(); ++left_out) {
       std::string text = labels[0];
@@ -146,17 +148,15 @@ class TreeText {
     // Not even the two: the start of the one and the end of the other.
     const std::string between = labels.size() == 2 ? arrow : absl::StrCat(arrow, LeftOut(labels.size() - 2), arrow);
     const int half = std::max((room - DisplayWidth(between)) / 2, 8);
-    const std::string first = TruncateEnd(labels[0], half, page_->style().ellipsis());
+    const std::string first = TruncateEnd(labels[0], half, style_.ellipsis());
     const int left = std::max(room - DisplayWidth(between) - DisplayWidth(first), 8);
-    return absl::StrCat(first, between, TruncateStart(labels.back(), left, page_->style().ellipsis()));
+    return absl::StrCat(first, between, TruncateStart(labels.back(), left, style_.ellipsis()));
   }
 
-  std::string LeftOut(size_t frames) const {
-    return absl::StrCat(page_->style().ellipsis(), frames, page_->style().ellipsis());
-  }
+  std::string LeftOut(size_t frames) const { return absl::StrCat(style_.ellipsis(), frames, style_.ellipsis()); }
 
   void DrawSmaller(const Step& step) {
-    page_->Line(absl::StrCat(Numbers(step.smaller), Branch(step), "in ",
+    lines_.Line(absl::StrCat(Numbers(step.smaller), Branch(step), "in ",
                              FormatCountOf(step.smaller_nodes, "smaller branch", "smaller branches")),
                 Tone::kAside);
   }
@@ -165,62 +165,77 @@ class TreeText {
 
   const StackTree& tree_;
   const ViewInput& input_;
-  const TreeOptions& options_;
-  Page* page_;
+  TreeOptions options_;
+  TextStyle style_;
+  Document lines_;
   uint64_t whole_;
   std::vector<Step> open_;
   uint64_t not_shown_ = 0;
 };
 
-void WriteNode(const StackTree& tree, uint32_t index, const ViewInput& input, JsonWriter* json) {
-  const StackTree::Node& node = tree.node(index);
-  json->BeginObject(JsonLayout::kOneLine);
-  json->Field("id", index);
-  json->Field("parent", node.parent);
-  if (index != StackTree::kRoot) {
-    const ViewFrame& frame = input.frames->frame(node.frame);
-    json->Field("label", frame.label);
-    json->Field("function", frame.function);
-    json->Field("file", frame.path);
-    json->Field("line", frame.line);
-    json->Field("module", frame.module);
-  }
-  WriteJsonWeight(node.total, json);
-  json->Field("self_bytes", node.self.bytes);
-  json->Field("self_count", node.self.count);
-  json->Field("merged_bytes", node.merged.bytes);
-  json->Field("merged_count", node.merged.count);
-  json->EndObject();
+std::vector<AnswerColumn<uint32_t>> NodeColumns(const StackTree& tree, const ViewInput& input) {
+  constexpr char kIds[] = "numbers of the node and of its caller's; the root is its own parent";
+  constexpr char kNames[] =
+      "of the frame; `file` as it was recorded; `module` is a Python module or the path of a shared library";
+  constexpr char kThrough[] = "of all stacks through the node", kThere[] = "of stacks that end there";
+  constexpr char kMerged[] = "of stacks that go on, but not as nodes";
+  const auto of_frame = [&](absl::string_view key, absl::string_view meaning, auto part) {
+    return AnswerColumn<uint32_t>(key, meaning, [&tree, &input, part](const uint32_t& node) {
+      return node == StackTree::kRoot ? Datum::Absent() : Datum(input.frames->frame(tree.node(node).frame).*part);
+    });
+  };
+  const auto of_node = [&](absl::string_view key, absl::string_view meaning, auto weight, auto part) {
+    return AnswerColumn<uint32_t>(
+        key, meaning, [&tree, weight, part](const uint32_t& node) { return tree.node(node).*weight.*part; });
+  };
+  using Node = StackTree::Node;
+  return {{"id", kIds, [](const uint32_t& node) { return node; }},
+          {"parent", kIds, [&tree](const uint32_t& node) { return tree.node(node).parent; }},
+          of_frame("label", "the frame in short", &ViewFrame::label),
+          of_frame("function", kNames, &ViewFrame::function),
+          of_frame("file", kNames, &ViewFrame::path),
+          of_frame("line", kNames, &ViewFrame::line),
+          of_frame("module", kNames, &ViewFrame::module),
+          of_node("bytes", kThrough, &Node::total, &Weight::bytes),
+          of_node("count", kThrough, &Node::total, &Weight::count),
+          of_node("self_bytes", kThere, &Node::self, &Weight::bytes),
+          of_node("self_count", kThere, &Node::self, &Weight::count),
+          of_node("merged_bytes", kMerged, &Node::merged, &Weight::bytes),
+          of_node("merged_count", kMerged, &Node::merged, &Weight::count)};
 }
 
-}  // namespace
-
-void AddTree(const StackTree& tree, const ViewInput& input, const TreeOptions& options, Page* page) {
-  if (tree.size() > 1 || tree.merged().count > 0) TreeText(tree, input, options, page).Draw();
-}
-
-void WriteTreeJson(const StackTree& tree, const ViewInput& input, double percent_limit, const TextSink& sink) {
-  ChunkedText out(sink);
-  JsonWriter json(out.text());
-  json.BeginObject();
-  WriteJsonViewHead("tree", input, &json);
-  json.Key("nodes");
-  json.BeginArray();
-  std::vector<uint32_t> open{StackTree::kRoot};
+// Each after its parent, siblings largest first.
+std::vector<uint32_t> NodesAbove(double percent_limit, const StackTree& tree, const ViewInput& input) {
+  std::vector<uint32_t> nodes, open{StackTree::kRoot};
   while (!open.empty()) {
-    const uint32_t index = open.back();
+    const uint32_t node = open.back();
     open.pop_back();
-    WriteNode(tree, index, input, &json);
-    out.MaybeFlush();
-    const auto children = tree.Children(index);
+    nodes.push_back(node);
+    const auto children = tree.Children(node);
     for (auto child = children.rbegin(); child != children.rend(); ++child) {
       if (Share(tree.node(*child).total.bytes, input.aggregated->all.bytes) * 100 >= percent_limit)
         open.push_back(*child);
     }
   }
-  json.EndArray();
-  json.EndObject();
-  out.text()->push_back('\n');
+  return nodes;
+}
+
+}  // namespace
+
+Document TreeAnswer(const StackTree& tree, const ViewInput& input, const TreeOptions& options,
+                    double least_percent_listed) {
+  Document answer = ViewAnswer("tree", input);
+  Document::Rows lines;
+  lines.layout = JsonLayout::kOneLine;
+  answer.Table("nodes",
+               "each call after its caller, siblings largest first; the first is the root, which has everything and no "
+               "names",
+               NodeColumns(tree, input), NodesAbove(least_percent_listed, tree, input), lines);
+  if (tree.size() > 1 || tree.merged().count > 0) {
+    answer.Shown(
+        [&tree, &input, options](const TextStyle& style) { return TreeText(tree, input, options, style).Lines(); });
+  }
+  return answer;
 }
 
 }  // namespace gpumem

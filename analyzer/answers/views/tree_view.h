@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A StackTree as text and as JSON. Pure functions.
+// A StackTree as an answer. Pure functions; what they are given outlives it.
 //
 //      bytes   share    count
 //     20 MiB   100 %        9  train.py:9 <module>
@@ -13,8 +13,7 @@
 
 #include "answers/views/stack_tree.h"
 #include "answers/views/view_input.h"
-#include "base/text_sink.h"
-#include "render/page.h"
+#include "render/document.h"
 
 namespace gpumem {
 
@@ -25,10 +24,9 @@ struct TreeOptions {
   bool by_count = false;  // shares and limit are of the number of allocations
 };
 
-void AddTree(const StackTree& tree, const ViewInput& input, const TreeOptions& options, Page* page);
-
-// Every node above the limit, each behind its parent; nothing is collapsed.
-void WriteTreeJson(const StackTree& tree, const ViewInput& input, double percent_limit, const TextSink& sink);
+// Machines get every node of at least `least_percent_listed` of all bytes, each after its parent; nothing is collapsed.
+Document TreeAnswer(const StackTree& tree, const ViewInput& input, const TreeOptions& options,
+                    double least_percent_listed);
 
 }  // namespace gpumem
 

@@ -4,13 +4,13 @@
 #include "answers/views/view_input.h"
 
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "answers/report/json_parts.h"
-#include "answers/report/sections.h"
+#include "answers/report/trace_answer.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
 
@@ -105,6 +105,34 @@ void AddLeftOut(const ViewInput& input, Document* answer) {
   }
 }
 
+Datum ViewDatum(const ViewInput& input) {
+  constexpr char kAll[] = "of all that was selected, before the filters by name";
+  constexpr char kShown[] = "of what those filters left";
+  constexpr char kMerged[] = "of the smallest stacks, where there were too many to keep apart; part of `bytes`";
+  const AggregatedStacks& aggregated = *input.aggregated;
+  std::vector<Datum> devices;
+  for (const AggregatedDevice& device : aggregated.devices) {
+    devices.push_back(Datum::Object({{"device", Datum::If(device.device != kProcess, device.device)},
+                                     {"measure", ViewMeasureName(device.measure)},
+                                     {"time_ns", input.report.Since(device.time_ns)}},
+                                    JsonLayout::kOneLine));
+  }
+  return Datum::Object(
+      {{"mode", ViewModeName(aggregated.mode), "`peak`, `leaks`, `total` or `temporary`"},
+       {"devices", Datum::List(std::move(devices)),
+        "of the view: objects with `device` (null: the process), `measure` (`allocated`, `reserved`, `total`, `held`, "
+        "`pinned`, `managed` or `imported`) and `time_ns`, of the peak or of the end"},
+       {"temporary_threshold", input.selection->temporary_threshold, "N of `temporary`"},
+       {"bytes", aggregated.all.bytes, kAll},
+       {"count", aggregated.all.count, kAll},
+       {"shown_bytes", aggregated.shown.bytes, kShown},
+       {"shown_count", aggregated.shown.count, kShown},
+       {"stack_count", aggregated.stacks.size(),
+        "distinct stacks, counted apart for each GPU and thread (and size, in `sizes`)"},
+       {"merged_bytes", aggregated.merged.bytes, kMerged},
+       {"merged_count", aggregated.merged.count, kMerged}});
+}
+
 }  // namespace
 
 std::string ViewTitle(const ViewInput& input) {
@@ -133,58 +161,21 @@ std::string ViewTitle(const ViewInput& input) {
   return "";
 }
 
-void AddViewHead(const ViewInput& input, Document* answer) {
+Document ViewAnswer(absl::string_view command, const ViewInput& input) {
   const AggregatedStacks& aggregated = *input.aggregated;
-  AddHead(input.report, Detail::kBrief, answer);
-  answer->Gap();
-  answer->Line(ViewTitle(input), Tone::kHeading);
+  Document answer = TraceAnswer(command, input.report);
+  answer.Field("view", ViewDatum(input), "object: what is shown, below");
+  answer.Gap();
+  answer.Line(ViewTitle(input), Tone::kHeading);
   std::string counted = absl::StrCat("  ", CountText(input));
   if (aggregated.mode == ViewMode::kPeak && aggregated.devices.size() == 1 &&
       aggregated.all.bytes < aggregated.devices[0].bytes) {
     absl::StrAppend(&counted, "; together ", FormatBytes(aggregated.all.bytes),
                     ", the rest is left out by size or age");
   }
-  answer->Line(counted, Tone::kAside);
-  AddLeftOut(input, answer);
-}
-
-Document ViewAnswer(absl::string_view command, const ViewInput& input) {
-  Document answer;
-  answer.Old([command = std::string(command), &input](JsonWriter* json) { WriteJsonViewHead(command, input, json); });
-  AddViewHead(input, &answer);
+  answer.Line(counted, Tone::kAside);
+  AddLeftOut(input, &answer);
   return answer;
-}
-
-void WriteJsonWeight(const Weight& weight, JsonWriter* json) {
-  json->Field("bytes", weight.bytes);
-  json->Field("count", weight.count);
-}
-
-void WriteJsonViewHead(absl::string_view command, const ViewInput& input, JsonWriter* json) {
-  const AggregatedStacks& aggregated = *input.aggregated;
-  WriteJsonCommon(command, input.report, json);
-  json->Key("view");
-  json->BeginObject();
-  json->Field("mode", ViewModeName(aggregated.mode));
-  json->Key("devices");
-  json->BeginArray();
-  for (const AggregatedDevice& device : aggregated.devices) {
-    json->BeginObject(JsonLayout::kOneLine);
-    json->Key("device");
-    device.device == kProcess ? json->Null() : json->Value(device.device);
-    json->Field("measure", ViewMeasureName(device.measure));
-    json->Field("time_ns", input.report.Since(device.time_ns));
-    json->EndObject();
-  }
-  json->EndArray();
-  json->Field("temporary_threshold", input.selection->temporary_threshold);
-  WriteJsonWeight(aggregated.all, json);
-  json->Field("shown_bytes", aggregated.shown.bytes);
-  json->Field("shown_count", aggregated.shown.count);
-  json->Field("stack_count", aggregated.stacks.size());
-  json->Field("merged_bytes", aggregated.merged.bytes);
-  json->Field("merged_count", aggregated.merged.count);
-  json->EndObject();
 }
 
 }  // namespace gpumem

@@ -11,7 +11,6 @@
 
 #include "absl/strings/string_view.h"
 #include "answers/views/frame_table.h"
-#include "base/json_writer.h"
 #include "ledger/load/input.h"
 #include "ledger/stacks/aggregated_stacks.h"
 #include "ledger/stacks/selection.h"
@@ -29,16 +28,9 @@ struct ViewInput {
 // "Peak allocated on GPU 0: 20 MiB at 8.150 s". Not escaped.
 std::string ViewTitle(const ViewInput& input);
 
-// Program and trace, then the title, how much the filters left, what was merged, and which GPUs are not in it.
-void AddViewHead(const ViewInput& input, Document* answer);
-
-// What every JSON answer about a view starts with, into the object that is open: the members of every answer about a
-// trace, and "view".
-void WriteJsonViewHead(absl::string_view command, const ViewInput& input, JsonWriter* json);
-// An answer that begins with both.
+// How an answer about a view begins: program and trace, then the title, how much the filters left, what was merged, and
+// which GPUs are not in it.
 Document ViewAnswer(absl::string_view command, const ViewInput& input);
-// "bytes" and "count".
-void WriteJsonWeight(const Weight& weight, JsonWriter* json);
 
 }  // namespace gpumem
 

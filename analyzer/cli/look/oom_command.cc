@@ -5,8 +5,6 @@
 
 #include "answers/oom/oom_story.h"
 #include "answers/report/sections.h"
-#include "answers/report/what_if_json.h"
-#include "answers/report/what_if_words.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look/what_if.h"
@@ -55,17 +53,9 @@ without a PyTorch, or with --no-replay, it is an estimate, and called one.
     GPUMEM_ASSIGN_OR_RETURN(const auto leaks,
                             LoadLeaks("", loaded.get()));  // growth fills a device, whatever asks last
     const std::optional<WhatIfAnswer> what_if = AskWhatIf(arguments, loaded.get(), console);
-    const WhatIfAnswer* const answer = what_if.has_value() ? &*what_if : nullptr;
-    if (trace_.json) {
-      console->Print(OomJson(loaded->input, answer, list_.ForJson()));
-    } else {
-      Document text;
-      AddHead(loaded->input, Detail::kBrief, &text);
-      AddOomExplanation(loaded->input, answer, list_.ForText(Detail::kFull), &text);
-      text.Gap();
-      AddNotes(loaded->input, &text);
-      console->Print(ToText(text, console->out_style()));
-    }
+    const Document answer = OomAnswer(loaded->input, what_if.has_value() ? &*what_if : nullptr,
+                                      list_.ForText(Detail::kFull), list_.ForJson());
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     const OomEvent* oom = OomToExplain(loaded->analysis.ooms);
     const bool failed = check_ && oom != nullptr && oom->final;
     return failed && !loaded->is_damaged() ? static_cast<int>(kExitCheckFailed) : ExitCodeOf(*loaded);

@@ -45,18 +45,14 @@ operators and backward nodes; --native full shows all. Without --device: the GPU
     GPUMEM_ASSIGN_OR_RETURN(const auto view, LoadView(view_, {}, arguments, console));
     const StackTree tree(view->aggregated, view->frames.get());
     const ViewInput input = view->input();
-    if (view_.trace.json) {
-      WriteTreeJson(tree, input, limit_option_.given() ? text_.percent_limit : 0, SinkOf(console));
-      return ExitCodeOf(*view->trace);
-    }
     text_.collapse = !no_collapse_;
     text_.by_count = sort_ == "count";
-    Page page(console->out_style());
-    Document head;
-    AddViewHead(input, &head);
-    Draw(head, &page);
-    AddTree(tree, input, text_, &page);
-    console->Print(page.text());
+    const Document answer = TreeAnswer(tree, input, text_, limit_option_.given() ? text_.percent_limit : 0);
+    if (view_.trace.json) {
+      WriteJson(answer, SinkOf(console));
+    } else {
+      console->Print(ToText(answer, console->out_style()));
+    }
     return ExitCodeOf(*view->trace);
   }
 

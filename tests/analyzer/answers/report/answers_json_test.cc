@@ -27,7 +27,6 @@
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
-#include "answers/report/what_if_json.h"
 #include "answers/report/what_if_words.h"
 #include "answers/training/training.h"
 #include "keys_of_commands.h"
@@ -88,9 +87,10 @@ std::vector<json> AllAnswers() {
   const DeviceAnalysis* device = &example.analysis.devices[0];
   std::vector<json> answers;
   for (const std::string& text :
-       {ReportJson(input, 0), ToJson(TimelineAnswer(input)), ToJson(LeaksAnswer(input, {}, 0)), OomJson(input, 0),
-        ToJson(FragmentationAnswer(input, nullptr, {}, 0)), PeakJson(input, device, Measure::kAllocated, 0),
-        InfoJson(input, {}), AtJson(input, "peak", 0), ToJson(StepsAnswer(input, 0)), ToJson(ModulesAnswer(input, 0)),
+       {ReportJson(input, 0), ToJson(TimelineAnswer(input)), ToJson(LeaksAnswer(input, {}, 0)),
+        ToJson(OomAnswer(input, nullptr, {}, 0)), ToJson(FragmentationAnswer(input, nullptr, {}, 0)),
+        PeakJson(input, device, Measure::kAllocated, 0), ToJson(InfoAnswer(input, {})), AtJson(input, "peak", 0),
+        ToJson(StepsAnswer(input, 0)), ToJson(ModulesAnswer(input, 0)),
         ToJson(ModelAnswer(input, example.objects, 0))}) {
     answers.push_back(json::parse(text));
   }
@@ -101,7 +101,7 @@ std::vector<json> AllAnswers() {
   what_if.why_not.clear();
   what_if.is_exact = true;
   what_if.other = {"expandable_segments:True", 5 << 20, 3 << 20};
-  answers.push_back(json::parse(OomJson(input, &what_if, 0)));
+  answers.push_back(json::parse(ToJson(OomAnswer(input, &what_if, {}, 0))));
   EXPECT_EQ(answers.back()["what_if"]["other"]["fit_bytes"], 3 << 20);
   ListedProcess listed = Listed(example.analysis);
   listed.process.ancestors.push_back({4200, 1, "torchrun"});
@@ -124,7 +124,8 @@ void ForDocuments(const std::function<void(const Documents&, const Documents&)>&
   const RanksVerdict verdict;
   const DeviceAnalysis& device = example.analysis.devices[0];
   const WhatIfAnswer what_if;
-  Document devices, place, point, stacks, replayed;
+  Document devices, place, point, stacks, replayed, ooms;
+  AddOomLists(input, nullptr, 0, &ooms);
   point.Field("point", PointDatum(device.fragmentation.at_peak, input), "");
   replayed.Field("what_if", WhatIfDatum(&what_if), "");
   AddDevices(
@@ -136,8 +137,9 @@ void ForDocuments(const std::function<void(const Documents&, const Documents&)>&
        {"modules", ModulesAnswer(input, 0)},
        {"model", ModelAnswer(input, example.objects, 0)},
        {"leaks", LeaksAnswer(input, {}, 0)},
-       {"fragmentation", FragmentationAnswer(input, nullptr, {}, 0)},
        {"what_if", replayed},
+       {"ooms", ooms},
+       {"info", InfoAnswer(input, {})},
        {"explain", ExplanationAnswer(Explanation(), false)},
        {"forecast", OutlookAnswer(Outlook())},
        {"compare", CompareAnswer(runs)},
@@ -148,7 +150,8 @@ void ForDocuments(const std::function<void(const Documents&, const Documents&)>&
        {"a place", place},
        {"a point", point},
        {"a list of stacks", stacks},
-       {"a live set", LiveSetFields(device.leaks.at_end_torch, 0, input)}});
+       {"a live set", LiveSetFields(device.leaks.at_end_torch, 0, input)},
+       {"fragmentation", FragmentationAnswer(input, nullptr, {}, 0)}});
 }
 
 TEST(AnswersJson, TheTablesOfDocumentsAreWhatTheyDeclare) { ForDocuments(testing::ExpectKeyTables); }

@@ -30,7 +30,7 @@ std::string Explained(Example* example, int width = 100) {
   style.width = width;
   const ReportInput input = example->input();
   Document answer;
-  AddOomExplanation(input, TextOptions{Detail::kFull}, &answer);
+  AddOomExplanation(input, nullptr, TextOptions{Detail::kFull}, &answer);
   return ToText(answer, style);
 }
 

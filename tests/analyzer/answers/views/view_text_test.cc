@@ -59,9 +59,14 @@ std::string TreeOf(Example* example, const TreeOptions& options, int width = 100
   TextStyle style;
   style.utf8 = true;
   style.width = width;
-  Page page(style);
-  AddTree(StackTree(example->aggregated, &example->frames), example->input(), options, &page);
-  return page.text();
+  const StackTree tree(example->aggregated, &example->frames);
+  const ViewInput input = example->input();
+  const Document answer = TreeAnswer(tree, input, options, 0);
+  Document lines;  // without the head, which ends with how much it is
+  for (const Item& item : answer.items()) {
+    if (item.kind == Item::Kind::kShown) lines.Shown(item.make);
+  }
+  return ToText(lines, style);
 }
 
 TEST(TreeText, DrawsBranchesAndCollapsesChains) {
@@ -192,9 +197,7 @@ TEST(ViewHead, SaysWhatFiltersAndBoundsLeftOut) {
   example.aggregated.merged = {500, 5};
   example.aggregated.merged_entries = 5;
   example.analysis.devices.resize(2);
-  Document head;
-  AddViewHead(example.input(), &head);
-  const std::string text = ToText(head, {});
+  const std::string text = ToText(ViewAnswer("table", example.input()), {});
   EXPECT_THAT(text, HasSubstr("Peak allocated on GPU 0: 9.77 KiB at 1.000 s"));
   EXPECT_THAT(text, HasSubstr("3.91 KiB of it (40 %), in 2 allocations, is in 3 stacks that match"));
   EXPECT_THAT(text, HasSubstr("500 B of it, in 5 of the smallest stacks, is merged"));
@@ -233,7 +236,9 @@ TEST(ViewJson, TheTablesOfDocumentsAreWhatTheyDeclare) {
   const SizesLists sizes{HistogramOf(example.aggregated), rows, rows};
   Document lists = TableAnswer(rows, LocationKind::kLine, 0, input);
   lists.Documents("", "", {StacksAnswer(tree, stacks, 0, input)});
-  testing::ExpectKeyTables({{"table", lists}, {"sizes", SizesAnswer(sizes, 0, input)}});
+  testing::ExpectKeyTables(
+      {{"tree", TreeAnswer(tree, input, {}, 0)}, {"table", lists}, {"sizes", SizesAnswer(sizes, 0, input)}},
+      {{"view", ViewAnswer("table", input)}});
 }
 
 TEST(ViewJson, EveryKeyIsDocumented) {
@@ -245,7 +250,7 @@ TEST(ViewJson, EveryKeyIsDocumented) {
   const std::vector<StackRow> stacks = StackRows(tree, false);
   std::set<std::string> keys;
   for (const std::string& text : {
-           Written([&](const TextSink& sink) { WriteTreeJson(tree, input, 0, sink); }),
+           ToJson(TreeAnswer(tree, input, {}, 0)),
            ToJson(TableAnswer(rows, LocationKind::kLine, 0, input)),
            ToJson(SizesAnswer(sizes, 0, input)),
            ToJson(StacksAnswer(tree, stacks, 0, input)),
@@ -261,8 +266,8 @@ TEST(ViewJson, EveryKeyIsDocumented) {
 TEST(ViewJson, TheNodesAddUp) {
   Example example;
   const StackTree tree(example.aggregated, &example.frames);
-  const json answer =
-      json::parse(Written([&](const TextSink& sink) { WriteTreeJson(tree, example.input(), 0, sink); }));
+  const ViewInput input = example.input();
+  const json answer = json::parse(ToJson(TreeAnswer(tree, input, {}, 0)));
   EXPECT_EQ(answer["view"]["bytes"], 10000);
   const json& nodes = answer["nodes"];
   EXPECT_EQ(nodes[0]["bytes"], 10000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What `gpumemshim oom` prints: the whole explanation of the last request that failed for good.
+// What `gpumemshim oom` answers: for people the whole explanation of the last request that failed for good.
 
 #include <algorithm>
 
@@ -11,6 +11,7 @@
 #include "answers/parts/pin_lines.h"
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
+#include "answers/report/trace_answer.h"
 #include "answers/report/what_if_words.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
@@ -208,10 +209,6 @@ void AddAsker(const OomEvent& oom, const ReportInput& input, const TextOptions& 
 
 }  // namespace
 
-void AddOomExplanation(const ReportInput& input, const TextOptions& options, Document* answer) {
-  AddOomExplanation(input, nullptr, options, answer);
-}
-
 void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options,
                        Document* answer) {
   const OomEvent* oom = OomToExplain(input.analysis->ooms);
@@ -235,6 +232,17 @@ void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, co
     AddOtherOoms(oom, input, answer);
     AddServedRetries(input, Detail::kFull, answer);
   }
+}
+
+Document OomAnswer(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options, size_t top) {
+  Document answer = TraceAnswer("oom", input);
+  AddOomLists(input, what_if, top, &answer);
+  answer.Field("what_if", WhatIfDatum(what_if), "");
+  AddDevices(
+      input, [](const DeviceAnalysis&, Document*) {}, &answer);
+  AddOomExplanation(input, what_if, options, &answer);
+  EndWithNotes(input, &answer);
+  return answer;
 }
 
 }  // namespace gpumem
