@@ -5,8 +5,9 @@
 
 #include <cmath>
 
-#include "answers/parts/attribution_json.h"
+#include "answers/parts/categories.h"
 #include "answers/report/json_parts.h"
+#include "answers/report/trace_answer.h"
 #include "ledger/stacks/names.h"
 
 namespace gpumem {
@@ -114,19 +115,16 @@ void WriteProcess(const LiveProcess& process, JsonWriter* json) {
   FieldOrNull("device", process.device >= 0, process.device, json);
   json->Field("measure", MeasureName(process.measure));
   json->Field("at_program_end", process.at_program_end);
-  if (process.device >= 0) {
-    WriteJsonCategories("categories", process.categories, json);
-  } else {
-    json->Key("categories");
-    json->Null();
-  }
+  json->Key("categories");
+  Datum::If(process.device >= 0, CategoriesDatum(process.categories)).Write(json);
   json->Field("lines_bytes", process.lines_bytes);
   FieldOrNull("changes_since_ns", process.changes_since_ns != 0, process.changes_since_ns, json);
   WriteLines(process, json);
   WriteSteps(process.steps, json);
   WriteForecast(process.outlook, json);
   json->Field("failed_requests", process.failed_requests);
-  WriteJsonLosses(process.losses, json);
+  json->Key("losses");
+  LossesDatum(process.losses).Write(json);
   json->Field("last_mark", process.last_mark);
   json->Field("problem", process.problem);
   json->EndObject();

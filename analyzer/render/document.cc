@@ -180,10 +180,4 @@ void Document::Append(Document other) {
                 std::make_move_iterator(other.items_.end()));
 }
 
-void Document::Old(std::function<void(JsonWriter*)> json) {
-  Item& item = items_.emplace_back();
-  item.kind = Item::Kind::kOld;
-  item.old_json = std::move(json);
-}
-
 }  // namespace gpumem

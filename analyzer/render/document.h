@@ -146,7 +146,7 @@ struct TimeCurve {
 
 // A part of a document.
 struct Item {
-  enum class Kind : uint8_t { kField, kLine, kParagraph, kGap, kTable, kCurve, kObject, kDocuments, kShown, kOld };
+  enum class Kind : uint8_t { kField, kLine, kParagraph, kGap, kTable, kCurve, kObject, kDocuments, kShown };
 
   struct ColumnHead {
     std::string key, title, meaning;
@@ -175,9 +175,6 @@ struct Item {
   std::vector<std::shared_ptr<const class Document>> documents;  // kDocuments; kObject: one
 
   std::function<class Document(const TextStyle&)> make;  // kShown
-
-  // kOld: of an answer's part, what is still written by hand for machines (docs/house.md).
-  std::function<void(JsonWriter*)> old_json;
 };
 
 class Document {
@@ -229,8 +226,6 @@ class Document {
   void Documents(absl::string_view key, absl::string_view meaning, std::vector<Document> documents);
 
   void Append(Document other);
-
-  void Old(std::function<void(JsonWriter*)> json);
 
  private:
   std::vector<Item> items_;

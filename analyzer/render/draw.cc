@@ -139,7 +139,6 @@ void DrawItem(const Item& item, Page* page) {
     case Item::Kind::kDocuments:
       for (const auto& document : item.documents) Draw(*document, page);
       return;
-    case Item::Kind::kOld:
     case Item::Kind::kField:
       return;
   }
@@ -154,7 +153,6 @@ void WriteObject(const Document& document, JsonWriter* json, ChunkedText* out) {
 }
 
 void WriteItem(const Item& item, JsonWriter* json, ChunkedText* out) {
-  if (item.kind == Item::Kind::kOld && item.old_json != nullptr) item.old_json(json);
   if (item.key.empty()) return;
   if (item.kind == Item::Kind::kTable) return WriteTable(item, json, out);
   json->Key(item.key);
@@ -169,7 +167,8 @@ class KeyList {
  public:
   // What was added so far is said elsewhere.
   void Forget() {
-    said_elsewhere_ = std::move(said_);
+    said_elsewhere_.merge(said_);
+    said_.clear();
     known_.clear();
     rows_.clear();
   }
@@ -222,8 +221,10 @@ void AddKeys(const Document& document, KeyList* keys) {
 
 std::string KeyRows(const Document& document, const std::vector<Document>& elsewhere) {
   KeyList keys;
-  for (const Document& each : elsewhere) AddKeys(each, &keys);
-  keys.Forget();
+  for (const Document& each : elsewhere) {
+    AddKeys(each, &keys);
+    keys.Forget();
+  }
   AddKeys(document, &keys);
   return keys.Rows();
 }

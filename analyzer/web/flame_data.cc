@@ -9,10 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "answers/report/json_parts.h"
+#include "answers/report/trace_answer.h"
 #include "base/json_writer.h"
 #include "ledger/stacks/names.h"
 #include "render/columns.h"
+#include "render/draw.h"
 #include "web/flame_about.h"
 #include "web/frame_columns.h"
 #include "web/trace_about.h"
@@ -257,7 +258,7 @@ std::string FlameJson(const FlameInput& input, const FlameTree& tree) {
   std::string text;
   JsonWriter json(&text);
   json.BeginObject();
-  WriteJsonCommon("flame", *input.report, &json);
+  WriteMembers(HeadFields("flame", *input.report), &json);
   FlameDataWriter(input, tree, &json).Write();
   json.EndObject();
   text.push_back('\n');

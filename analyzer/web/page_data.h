@@ -5,7 +5,7 @@
 // other commands as their --json has them, so that the page shows the same numbers. report_page/ reads it; docs/json.md
 // describes each field.
 //
-//   PageInput input{loaded.get(), &pass, {{"report", ReportJson(loaded->input, 20)}}};
+//   PageInput input{loaded.get(), &pass, {{"report", ToJson(ReportAnswer(loaded->input, {}, false, 20))}}};
 //   ReportPage(PackedData(PageData({input}, "", "gpumemshim 0.1.0")));
 
 #ifndef GPUMEM_ANALYZER_WEB_PAGE_DATA_H_

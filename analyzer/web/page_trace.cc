@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "answers/report/answers_json.h"
 #include "answers/report/sections.h"
 #include "answers/training/training.h"
 #include "base/status_macros.h"
@@ -27,7 +26,7 @@ PageInput PageTrace::Input() const {
   const ReportInput& input = loaded->input;
   return {loaded.get(),
           pass.get(),
-          {{"report", ReportJson(input, kTop)},
+          {{"report", ToJson(ReportAnswer(input, {}, false, kTop))},
            {"leaks", ToJson(LeaksAnswer(input, {}, kTop))},
            {"fragmentation", ToJson(FragmentationAnswer(input, nullptr, {}, kTop))},
            {"timeline", ToJson(TimelineAnswer(input))},

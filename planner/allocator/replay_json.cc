@@ -4,8 +4,10 @@
 #include "planner/allocator/replay_json.h"
 
 #include "answers/report/json_parts.h"
+#include "answers/report/trace_answer.h"
 #include "base/json_writer.h"
 #include "planner/allocator/replay_page.h"
+#include "render/draw.h"
 
 namespace gpumem::plan {
 namespace {
@@ -70,7 +72,7 @@ std::string ReplayJson(const ReplayAnswer& answer, const ReportInput& input) {
   std::string text;
   JsonWriter json(&text);
   json.BeginObject();
-  WriteJsonCommon("replay", input, &json);
+  WriteMembers(HeadFields("replay", input), &json);
   json.Field("answer", ReplaySentence(answer));
   json.Field("exact", answer.is_exact());
   WriteDifference(answer, &json);

@@ -13,8 +13,7 @@
 #include "answers/compare/check.h"
 #include "answers/compare/diff.h"
 #include "answers/compare/load_run.h"
-#include "answers/parts/attribution_json.h"
-#include "answers/parts/attribution_sections.h"
+#include "answers/parts/attribution_answer.h"
 #include "answers/report/sections.h"
 #include "attach/child.h"
 #include "base/console.h"
@@ -290,7 +289,9 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     return PrintChecked(
         forecast, why_larger, console, [&] { PrintPage(forecast, moment, input, console); },
         [&](JsonWriter* json) {
-          if (moment != nullptr) WriteJsonAt(input, 0, json);
+          TextOptions all;
+          all.top = 0;
+          if (moment != nullptr) WriteMembers(MomentAnswer("peak", input, all), json);
         });
   }
 

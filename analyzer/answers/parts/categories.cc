@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "answers/parts/attribution_json.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
@@ -17,7 +16,7 @@ namespace gpumem {
 Datum CategoriesDatum(const CategoryBytes& bytes) {
   std::vector<Member> members;
   for (size_t i = 0; i < kCategories; ++i)
-    members.push_back({std::string(CategoryName(static_cast<Category>(i))), bytes[i]});
+    members.push_back({std::string(CategoryName(static_cast<Category>(i))), bytes[i], "the categories"});
   return Datum::Object(std::move(members), JsonLayout::kOneLine);
 }
 
@@ -46,9 +45,20 @@ std::string LargestOfBlocks(CategoryBytes bytes) {
   return LargestCategories(bytes);
 }
 
+void AddBasis(const Attribution& attribution, Document* answer) {
+  answer->Field("device", attribution.device, "CUDA ordinal of the GPU");
+  answer->Field(
+      "has_tensors", attribution.has_tensors,
+      "the program's tensors were observed; if not, parameters, gradients and optimizer state are identified by "
+      "stacks alone");
+  answer->Field("has_saved", attribution.has_saved, "autograd was listened to");
+  answer->Field("unplaced_tensors", attribution.unplaced,
+                "times that a tensor was said to lie where no block of PyTorch's was");
+}
+
 Document AttributedAnswer(absl::string_view command, const ReportInput& input) {
   Document answer = TraceAnswer(command, input);
-  answer.Old([&input](JsonWriter* json) { WriteJsonBasis(*input.attribution, json); });
+  AddBasis(*input.attribution, &answer);
   return answer;
 }
 

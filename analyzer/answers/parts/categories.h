@@ -32,6 +32,8 @@ std::string LargestCategories(const CategoryBytes& bytes);
 // The same without what lies outside of PyTorch's blocks.
 std::string LargestOfBlocks(CategoryBytes bytes);
 
+// For machines: which device it is of, and what it rests on.
+void AddBasis(const Attribution& attribution, Document* answer);
 // Begins an answer: the common head, and what attribution rests on.
 Document AttributedAnswer(absl::string_view command, const ReportInput& input);
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "answers/parts/attribution_sections.h"
+#include "answers/parts/attribution_answer.h"
 #include "answers/report/leak_words.h"
 #include "answers/report/sections.h"
 #include "answers/report/state.h"

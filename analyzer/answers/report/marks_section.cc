@@ -2,7 +2,10 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "answers/report/marks.h"
 #include "answers/report/sections.h"
@@ -25,6 +28,10 @@ std::string EntryText(const MarkEntry& entry) {
   if (entry.kind == trace::RECORDING_START) return "recording on";
   if (entry.kind == trace::RECORDING_STOP) return "recording off";
   return TruncateEnd(EscapeControls(entry.text), kLongestText, "...");
+}
+
+bool IsInWindow(const MarkEntry& entry, const ReportInput& input) {
+  return entry.time_ns >= input.window_start_ns() && entry.time_ns <= input.window_end_ns();
 }
 
 // "steps 1 to 8, " from the steps in the window.
@@ -59,7 +66,7 @@ Datum PlaceDatum(uint64_t time_ns, const ReportInput& input) {
 void AddMarks(const ReportInput& input, Detail detail, Document* answer) {
   std::vector<const MarkEntry*> shown, steps;
   for (const MarkEntry& entry : input.analysis->marks.entries()) {
-    if (entry.time_ns < input.window_start_ns() || entry.time_ns > input.window_end_ns()) continue;
+    if (!IsInWindow(entry, input)) continue;
     if (IsShown(entry)) shown.push_back(&entry);
     if (entry.kind == trace::STEP && entry.number != 0) steps.push_back(&entry);
   }
@@ -73,6 +80,32 @@ void AddMarks(const ReportInput& input, Detail detail, Document* answer) {
   }
   if (shown.size() > most)
     answer->Line(absl::StrCat("  ", FormatCount(shown.size() - most), " more: gpumemshim timeline --json"));
+}
+
+void AddMarkFields(const ReportInput& input, Document* answer) {
+  std::vector<const MarkEntry*> marks;
+  for (const MarkEntry& entry : input.analysis->marks.entries()) {
+    if (IsInWindow(entry, input)) marks.push_back(&entry);
+  }
+  Document::Rows lines;
+  lines.layout = JsonLayout::kOneLine;
+  using Entry = const MarkEntry*;
+  answer->Table<Entry>(
+      "marks", "objects in order: `time_ns` and the next four",
+      {{"time_ns", "", [&input](const Entry& entry) { return input.Since(entry->time_ns); }},
+       {"kind",
+        "`mark`, `range_push`, `range_pop`, `step`, `tag`, `range_start`, `range_end`, `recording_start`, "
+        "`recording_stop`",
+        [](const Entry& entry) {
+          return absl::AsciiStrToLower(trace::EventKind_Name(static_cast<trace::EventKind>(entry->kind)));
+        }},
+       {"text", "what the mark says, the stage's or the tag's name", [](const Entry& entry) { return entry->text; }},
+       {"number", "of the step, or of the range that starts or ends; of a mark: 1 = a snapshot",
+        [](const Entry& entry) { return entry->number; }},
+       {"tid", "the kernel's id of the thread", [](const Entry& entry) { return entry->tid; }}},
+      std::move(marks), lines);
+  answer->Field("marks_left_out", input.analysis->marks.entries_dropped(),
+                "how many more there are: the list ends at 10,000");
 }
 
 }  // namespace gpumem

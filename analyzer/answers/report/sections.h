@@ -37,6 +37,7 @@ Document TimelineAnswer(const ReportInput& input);
 
 // What the program said about itself in the window; nothing where it said nothing.
 void AddMarks(const ReportInput& input, Detail detail, Document* answer);
+void AddMarkFields(const ReportInput& input, Document* answer);  // for machines
 
 void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& input, const TextOptions& options,
              Document* answer);
@@ -48,6 +49,11 @@ Document PeakAnswer(const ReportInput& input, const DeviceAnalysis* device, Meas
 // What the share of the device that nvidia-smi shows for this process is made of, and who else is there. Nothing where
 // the trace has no samples.
 void AddBreakdown(const DeviceAnalysis& device, const ReportInput& input, Document* answer);
+
+// For machines: the same, what the device said over time, and what was asked all in all.
+void AddBreakdownFields(const DeviceAnalysis& device, const ReportInput& input, Document* answer);
+void AddDeviceSamples(const DeviceAnalysis& device, const ReportInput& input, Document* answer);
+Datum SamplingDatum(const ReportInput& input);
 
 // Limits of GPUMEMSHIM_WARN_AT that were reached.
 void AddLimits(const ReportInput& input, Document* answer);
@@ -83,6 +89,10 @@ void AddNotes(const ReportInput& input, Document* answer);
 
 // What to type next.
 void AddNextStep(const ReportInput& input, Document* answer);
+
+// What `gpumemshim report` answers: for people one screen, or with `is_full` every section. `top` bounds the lists of
+// machines, 0 = all.
+Document ReportAnswer(const ReportInput& input, const TextOptions& options, bool is_full, size_t top);
 
 // The one-screen report: verdict, categories, lines of code, the curve, nvidia-smi's number.
 void AddOverview(const ReportInput& input, const TextOptions& options, Document* answer);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "answers/report/json_parts.h"
 #include "answers/report/sections.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
@@ -138,11 +137,11 @@ Document TimelineAnswer(const ReportInput& input) {
       input,
       [&](const DeviceAnalysis& device, Document* object) {
         object->Append(TimelineFields(device, input));
-        object->Old([&](JsonWriter* json) { WriteJsonDeviceSamples(device, input, json); });
+        AddDeviceSamples(device, input, object);
       },
       &answer);
   for (const DeviceAnalysis& device : analysis.devices) AddTimeline(device, input, Detail::kFull, &answer);
-  answer.Old([&input](JsonWriter* json) { WriteJsonMarks(input, json); });
+  AddMarkFields(input, &answer);
   AddMarks(input, Detail::kFull, &answer);
   return answer;
 }

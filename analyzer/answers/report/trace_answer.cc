@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "answers/report/json_parts.h"
 #include "answers/report/sections.h"
 #include "ledger/stacks/names.h"
 
@@ -51,7 +50,9 @@ Datum MapDatum(const std::map<std::string, std::string>& values) {
 }
 
 Datum HostPinnedDatum(const Analysis& analysis) {
-  return Datum::Object({{"peak_bytes", analysis.host_pinned_peak}, {"end_bytes", analysis.host_pinned_end}});
+  constexpr char kBytes[] = "its peak and what is left at the end";
+  return Datum::Object(
+      {{"peak_bytes", analysis.host_pinned_peak, kBytes}, {"end_bytes", analysis.host_pinned_end, kBytes}});
 }
 
 Document DeviceAnswer(const DeviceAnalysis& device, const ReportInput& input) {
@@ -74,8 +75,7 @@ void AddDevices(const ReportInput& input, const std::function<void(const DeviceA
 }
 
 Document TraceAnswer(absl::string_view command, const ReportInput& input, Detail detail) {
-  Document answer;
-  answer.Old([command = std::string(command), &input](JsonWriter* json) { WriteJsonCommon(command, input, json); });
+  Document answer = HeadFields(command, input);
   AddHead(input, detail, &answer);
   return answer;
 }

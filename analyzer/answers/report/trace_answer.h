@@ -22,7 +22,10 @@
 
 namespace gpumem {
 
-// The members of every answer about a trace; for people program, trace, devices, and whether the trace is whole.
+// The members of every answer about a trace, and some of them apart.
+Document HeadFields(absl::string_view command, const ReportInput& input);
+Datum LossesDatum(const LossCounts& losses);
+// The same; for people program, trace, devices, and whether the trace is whole.
 Document TraceAnswer(absl::string_view command, const ReportInput& input, Detail detail = Detail::kBrief);
 
 // An object of `devices`: which it is, the largest value of each series, and those of the end.

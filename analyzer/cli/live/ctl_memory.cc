@@ -9,8 +9,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "answers/parts/attribution_json.h"
-#include "answers/parts/attribution_sections.h"
+#include "answers/parts/attribution_answer.h"
 #include "base/json_writer.h"
 #include "base/status_macros.h"
 #include "base/temporary_folder.h"
@@ -60,15 +59,14 @@ absl::Status PrintFrom(const std::string& trace, const ControlAnswer& status, bo
     AttributionRequest request;
     request.moments = {ParseMoment("end", *loaded)};
     GPUMEM_ASSIGN_OR_RETURN(const auto attribution, AttributeLoaded(request, "", loaded.get()));
+    TextOptions shown;
+    shown.top = json ? 0 : kRows;
+    const Document answer = MomentAnswer("this moment", loaded->input, shown);
     if (json) {
       writer.BeginObject();
-      WriteJsonAt(loaded->input, 0, &writer);
+      WriteMembers(answer, &writer);
       writer.EndObject();
     } else {
-      Document answer;
-      TextOptions shown;
-      shown.top = kRows;
-      AddAt("this moment", loaded->input, shown, &answer);
       out += ToText(answer, console->out_style());
     }
   }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/parts/attribution_json.h"
-#include "answers/parts/attribution_sections.h"
-#include "answers/report/sections.h"
+#include "answers/parts/attribution_answer.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/trace_options.h"
@@ -66,16 +64,12 @@ Without --device: the GPU with the largest peak.
     if (!attribution->moments.front().found && asked != "peak") {
       return NoSuchMoment(asked, *loaded);
     }
-    if (trace_.json) {
-      console->Print(AtJson(loaded->input, asked, list_.ForJson()));
-      return ExitCodeOf(*loaded);
-    }
-    Document text;
-    AddHead(loaded->input, Detail::kBrief, &text);
-    AddAt(asked, loaded->input, list_.ForText(Detail::kFull), &text);
+    TextOptions options = list_.ForText(Detail::kFull);
+    if (trace_.json) options.top = list_.ForJson();
+    Document answer = AtAnswer(asked, loaded->input, options);
     if (const std::string others = OtherMarks(asked, *loaded); !others.empty())
-      text.Paragraph("  ", others, Tone::kAside);
-    console->Print(ToText(text, console->out_style()));
+      answer.Paragraph("  ", others, Tone::kAside);
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     return ExitCodeOf(*loaded);
   }
 

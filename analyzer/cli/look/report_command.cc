@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/report/answers_json.h"
 #include "answers/report/sections.h"
 #include "cli/command.h"
 #include "cli/commands.h"
@@ -69,15 +68,9 @@ these, in full, with the flags that all of them have. A file with a section's na
     GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, analyses));
     const std::unique_ptr<LeakFindings> leaks = finder->Take(loaded.get());
     const std::unique_ptr<Attribution> attribution = attributor ? attributor->Take(loaded.get()) : nullptr;
-    if (trace_.json) {
-      console->Print(ReportJson(loaded->input, list_.ForJson(kJsonTop)));
-      return ExitCodeOf(*loaded);
-    }
-    Document text;
     const TextOptions options = list_.ForText(Detail::kBrief);
-    full_ || options.full_stacks ? AddReport(loaded->input, options, &text)
-                                 : AddOverview(loaded->input, options, &text);
-    console->Print(ToText(text, console->out_style()));
+    const Document answer = ReportAnswer(loaded->input, options, full_ || options.full_stacks, list_.ForJson(kJsonTop));
+    console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     return ExitCodeOf(*loaded);
   }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/report/answers_json.h"
-
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -17,7 +15,7 @@
 #include "answers/compare/run_table.h"
 #include "answers/explain/explain.h"
 #include "answers/outlook/outlook.h"
-#include "answers/parts/attribution_json.h"
+#include "answers/parts/attribution_answer.h"
 #include "answers/ranks/ranks_report.h"
 #include "answers/report/fixture.h"
 #include "answers/report/json_parts.h"
@@ -79,6 +77,8 @@ std::string PeakJson(const ReportInput& input, const DeviceAnalysis* device, Mea
 }
 
 std::vector<json> AllAnswers() {
+  TextOptions all;
+  all.top = 0;
   Example example = testing::OomExample();
   testing::AddAttribution(&example);
   testing::AddLeak(&example, uint64_t{1} << 30);
@@ -87,10 +87,10 @@ std::vector<json> AllAnswers() {
   const DeviceAnalysis* device = &example.analysis.devices[0];
   std::vector<json> answers;
   for (const std::string& text :
-       {ReportJson(input, 0), ToJson(TimelineAnswer(input)), ToJson(LeaksAnswer(input, {}, 0)),
+       {testing::ReportJson(input), ToJson(TimelineAnswer(input)), ToJson(LeaksAnswer(input, {}, 0)),
         ToJson(OomAnswer(input, nullptr, {}, 0)), ToJson(FragmentationAnswer(input, nullptr, {}, 0)),
-        PeakJson(input, device, Measure::kAllocated, 0), ToJson(InfoAnswer(input, {})), AtJson(input, "peak", 0),
-        ToJson(StepsAnswer(input, 0)), ToJson(ModulesAnswer(input, 0)),
+        PeakJson(input, device, Measure::kAllocated, 0), ToJson(InfoAnswer(input, {})),
+        ToJson(AtAnswer("peak", input, all)), ToJson(StepsAnswer(input, 0)), ToJson(ModulesAnswer(input, 0)),
         ToJson(ModelAnswer(input, example.objects, 0))}) {
     answers.push_back(json::parse(text));
   }
@@ -111,9 +111,20 @@ std::vector<json> AllAnswers() {
 
 using Documents = std::vector<std::pair<std::string, Document>>;
 
+// What is in some of its objects, without their own keys.
+Document MembersOf(const Document& document, const std::set<std::string>& keys) {
+  Document members;
+  for (const Item& item : document.items()) {
+    if (keys.count(item.key) != 0) members.Field(item.key, item.datum, "");
+  }
+  return members;
+}
+
 // Those of one trace or of several, by the names of their tables in docs/json.md.
 void ForDocuments(const std::function<void(const Documents&, const Documents&)>& use) {
   Example example = testing::OomExample();
+  example.analysis.cupti.asked = true;
+  example.analysis.series.files = 2;
   testing::AddAttribution(&example);
   testing::AddLeak(&example, uint64_t{1} << 30);
   const ReportInput input = example.input();
@@ -124,7 +135,9 @@ void ForDocuments(const std::function<void(const Documents&, const Documents&)>&
   const RanksVerdict verdict;
   const DeviceAnalysis& device = example.analysis.devices[0];
   const WhatIfAnswer what_if;
-  Document devices, place, point, stacks, replayed, ooms;
+  Document devices, place, point, stacks, replayed, ooms, breakdown;
+  AddBreakdownFields(device, input, &breakdown);
+  breakdown.Field("sampling", SamplingDatum(input), "");
   AddOomLists(input, nullptr, 0, &ooms);
   point.Field("point", PointDatum(device.fragmentation.at_peak, input), "");
   replayed.Field("what_if", WhatIfDatum(&what_if), "");
@@ -132,13 +145,13 @@ void ForDocuments(const std::function<void(const Documents&, const Documents&)>&
       input, [](const DeviceAnalysis&, Document*) {}, &devices);
   place.Field("where", PlaceDatum(0, input), "object:");
   AddStacks("stacks", device.at_peak_total.stacks, 0, input, &stacks);
+  const Document head = HeadFields("report", input);
   use({{"steps", StepsAnswer(input, 0)},
        {"stages", StagesAnswer(input, 0)},
        {"modules", ModulesAnswer(input, 0)},
        {"model", ModelAnswer(input, example.objects, 0)},
-       {"leaks", LeaksAnswer(input, {}, 0)},
-       {"what_if", replayed},
-       {"ooms", ooms},
+       {"report", ReportAnswer(input, {}, false, 0)},
+       {"peak", PeakAnswer(input, &device, Measure::kAllocated, {}, 0)},
        {"info", InfoAnswer(input, {})},
        {"explain", ExplanationAnswer(Explanation(), false)},
        {"forecast", OutlookAnswer(Outlook())},
@@ -146,12 +159,24 @@ void ForDocuments(const std::function<void(const Documents&, const Documents&)>&
        {"diff", DiffAnswer(diff, 0, false)},
        {"check", ChecksAnswer(lines)},
        {"ranks", RanksAnswer({job, verdict}, {0, true})}},
-      {{"devices", devices},
+      {{"process", MembersOf(head, {"process"})},
+       {"recording", MembersOf(head, {"recording"})},
+       {"events and losses", MembersOf(head, {"events", "losses"})},
+       {"cupti", MembersOf(head, {"cupti"})},
+       {"series", MembersOf(head, {"series"})},
+       {"every answer", head},
+       {"devices", devices},
        {"a place", place},
        {"a point", point},
        {"a list of stacks", stacks},
        {"a live set", LiveSetFields(device.leaks.at_end_torch, 0, input)},
-       {"fragmentation", FragmentationAnswer(input, nullptr, {}, 0)}});
+       {"at", AtAnswer("peak", input, {})},
+       {"fragmentation", FragmentationAnswer(input, nullptr, {}, 0)},
+       {"what_if", replayed},
+       {"ooms", ooms},
+       {"breakdown", breakdown},
+       {"timeline", TimelineAnswer(input)},
+       {"leaks", LeaksAnswer(input, {}, 0)}});
 }
 
 TEST(AnswersJson, TheTablesOfDocumentsAreWhatTheyDeclare) { ForDocuments(testing::ExpectKeyTables); }
@@ -197,7 +222,7 @@ TEST(Json, EveryAnswerHasTheSchemaVersion) {
 
 TEST(ReportJson, HasTheNamesThatScriptsRelyOn) {
   Example example = testing::OomExample();
-  const json answer = json::parse(ReportJson(example.input(), 0));
+  const json answer = json::parse(testing::ReportJson(example.input()));
   EXPECT_EQ(answer["program"], "train");
   EXPECT_EQ(answer["complete"], false);
   EXPECT_EQ(answer["losses"]["total"], 0);
@@ -253,7 +278,7 @@ TEST(Json, HostileNamesStayInsideTheirStrings) {
   Example example = testing::TrainingExample();
   example.analysis.process.program = "\xff\x1b[31m\",\"x\":\"";
   example.analysis.process.command_line = {std::string("a\0b", 3)};
-  const std::string text = ReportJson(example.input(), 0);
+  const std::string text = testing::ReportJson(example.input());
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_EQ(json::parse(text)["program"], "\uFFFD\x1b[31m\",\"x\":\"");
 }

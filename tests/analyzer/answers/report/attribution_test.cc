@@ -9,11 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "answers/parts/attribution_json.h"
+#include "answers/parts/attribution_answer.h"
 #include "answers/parts/attribution_parts.h"
-#include "answers/parts/attribution_sections.h"
 #include "answers/parts/model_parts.h"
-#include "answers/report/answers_json.h"
 #include "answers/training/training.h"
 #include "fixture.h"
 #include "render/draw.h"
@@ -33,6 +31,10 @@ using ::testing::Not;
 class AttributionReportTest : public ::testing::Test {
  protected:
   AttributionReportTest() { testing::AddAttribution(&example_); }
+  json AtJson() {
+    const ReportInput input = example_.input();
+    return json::parse(ToJson(AtAnswer("peak", input, {})));
+  }
   std::string Categories() {
     Document answer;
     AddCategories(example_.attribution.moments[0], "the peak", example_.input(), &answer);
@@ -42,7 +44,7 @@ class AttributionReportTest : public ::testing::Test {
 };
 
 TEST_F(AttributionReportTest, AtJsonHasTheNamesThatScriptsRelyOn) {
-  const json answer = json::parse(AtJson(example_.input(), "peak", 0));
+  const json answer = AtJson();
   EXPECT_EQ(answer["categories"].size(), kCategories);
   EXPECT_EQ(answer["categories"]["activation"], 30 * kGiB);
   EXPECT_EQ(answer["categories"]["unknown"], 0);
@@ -67,7 +69,7 @@ TEST_F(AttributionReportTest, PartsOfACategoryAreShownWhereTheySaySomething) {
   moment.parts[Index(Part::kTrainable)] = 2 * kGiB;
   moment.parts[Index(Part::kFrozen)] = 4 * kGiB;
   EXPECT_THAT(Categories(), AllOf(HasSubstr("of these trainable"), HasSubstr("of these frozen")));
-  const json parts = json::parse(AtJson(example_.input(), "peak", 0))["category_parts"];
+  const json parts = AtJson()["category_parts"];
   EXPECT_EQ(parts["parameter"]["frozen"], 4 * kGiB);
   EXPECT_EQ(parts["gradient"]["per_sample"], 0);
 }
@@ -130,8 +132,8 @@ TEST_F(AttributionReportTest, ALargeParameterIsMarked) {
 }
 
 TEST_F(AttributionReportTest, ReportHasCategoriesWhereTheyAreKnown) {
-  EXPECT_EQ(json::parse(ReportJson(example_.input(), 0))["attribution"]["categories"]["activation"], 30 * kGiB);
-  EXPECT_TRUE(json::parse(ReportJson(testing::TrainingExample().input(), 0))["attribution"].is_null());
+  EXPECT_EQ(json::parse(testing::ReportJson(example_.input()))["attribution"]["categories"]["activation"], 30 * kGiB);
+  EXPECT_TRUE(json::parse(testing::ReportJson(testing::TrainingExample().input()))["attribution"].is_null());
 }
 
 TEST_F(AttributionReportTest, TextListsCategoriesAndAlwaysTheUnknown) {
@@ -147,9 +149,7 @@ TEST_F(AttributionReportTest, TextOfStepsModulesAndModel) {
   Draw(ModulesAnswer(example_.input(), 0), &page);
   Draw(ModelAnswer(example_.input(), example_.objects, 0), &page);
   const ReportInput input = example_.input();
-  Document at;
-  AddAt("peak", input, TextOptions{}, &at);
-  Draw(at, &page);
+  Draw(MomentAnswer("peak", input, {}), &page);
   EXPECT_THAT(page.text(), HasSubstr("+2 GiB"));
   EXPECT_THAT(page.text(), HasSubstr("h.0.mlp (MLP)"));
   EXPECT_THAT(page.text(), HasSubstr("(frozen)"));

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "answers/parts/breakdown_parts.h"
-#include "answers/report/answers_json.h"
 #include "answers/report/sections.h"
 #include "fixture.h"
 #include "render/draw.h"
@@ -86,7 +85,7 @@ TEST(MemoryBreakdown, WhyTheShareIsNotKnown) {
 
 TEST(MemoryBreakdown, ThePartsAddUp) {
   Example example = testing::SampledExample();
-  const auto answer = nlohmann::json::parse(ReportJson(example.input(), 0));
+  const auto answer = nlohmann::json::parse(testing::ReportJson(example.input()));
   for (const char* instant : {"at_peak", "at_end"}) {
     const auto& breakdown = answer["devices"][0]["breakdown"][instant];
     int64_t sum = breakdown["unexplained_bytes"].get<int64_t>();

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "answers/report/sections.h"
+#include "render/draw.h"
 #include "testing/sizes.h"
 
 namespace gpumem::testing {
@@ -326,5 +328,7 @@ void AddLeak(Example* example, uint64_t bytes) {
   example->leaks.loops = {loop};
   example->leaks.devices = {{example->analysis.devices[0].device, {row}, 0}};
 }
+
+std::string ReportJson(const ReportInput& input) { return ToJson(ReportAnswer(input, {}, false, 0)); }
 
 }  // namespace gpumem::testing

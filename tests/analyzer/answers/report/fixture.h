@@ -48,6 +48,9 @@ struct Example {
   }
 };
 
+// What `gpumemshim report --json` says, lists uncut.
+std::string ReportJson(const ReportInput& input);
+
 // A training on one GPU that ended in order.
 Example TrainingExample();
 // The same with samples of the device, and another process on it.

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "answers/report/trace_answer.h"
 #include "answers/views/lists.h"
 #include "answers/views/stack_list.h"
 #include "answers/views/tree_view.h"
@@ -238,7 +239,7 @@ TEST(ViewJson, TheTablesOfDocumentsAreWhatTheyDeclare) {
   lists.Documents("", "", {StacksAnswer(tree, stacks, 0, input)});
   testing::ExpectKeyTables(
       {{"tree", TreeAnswer(tree, input, {}, 0)}, {"table", lists}, {"sizes", SizesAnswer(sizes, 0, input)}},
-      {{"view", ViewAnswer("table", input)}});
+      {{"", HeadFields("table", input.report)}, {"view", ViewAnswer("table", input)}});
 }
 
 TEST(ViewJson, EveryKeyIsDocumented) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/parts/attribution_sections.h"
+#include "answers/parts/attribution_answer.h"
 
 #include <algorithm>
 #include <functional>
@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "answers/parts/attribution_parts.h"
 #include "answers/parts/categories.h"
+#include "answers/parts/moment_fields.h"
 #include "answers/report/marks.h"
 #include "answers/report/stack_rows.h"
 #include "base/format.h"
@@ -47,37 +48,6 @@ void AddParts(const Moment& moment, Category category, std::vector<Page::Row>* r
   }
 }
 
-// Of each component what its forward and backward passes and the optimizer allocated; the rest was there before.
-void AddComponentsOf(const Moment& moment, const ReportInput& input, Document* answer) {
-  const std::vector<ComponentBytes> components = DetailsByComponent(moment, *input.attribution);
-  if (components.empty()) return;
-  answer->Gap();
-  answer->Line("By component", Tone::kHeading);
-  std::vector<Page::Row> rows{{"bytes", "share", "forward", "backward", "optimizer", "component", "made of"}};
-  for (const ComponentBytes& row : components) {
-    const auto in = [&](Stage stage) { return BytesOrDash(row.by_stage[static_cast<size_t>(stage)]); };
-    rows.push_back({FormatBytes(row.bytes), ShareCell(row.bytes, moment.Total()), in(Stage::kForward),
-                    in(Stage::kBackward), in(Stage::kOptimizer), row.component, LargestCategories(row.by_category)});
-  }
-  answer->Cells({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft},
-                rows);
-}
-
-void AddModulesOf(const Moment& moment, const ReportInput& input, size_t top, Document* answer) {
-  const std::vector<ModuleBytes> modules = BytesByModule(moment);
-  if (modules.empty()) return;
-  answer->Gap();
-  answer->Line("By module", Tone::kHeading);
-  std::vector<Page::Row> rows{{"bytes", "share", "module", "made of"}};
-  const uint64_t total = moment.Total();
-  for (size_t i = 0; i < Shown(modules.size(), top); ++i) {
-    rows.push_back({FormatBytes(modules[i].bytes), ShareCell(modules[i].bytes, total),
-                    ModuleLabel(input.attribution->modules[modules[i].module]),
-                    LargestCategories(modules[i].by_category)});
-  }
-  answer->Cells({Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
-}
-
 // Nothing where the program named no stage: the categories say as much.
 void AddStagesOf(const Moment& moment, const ReportInput& input, size_t top, Document* answer) {
   std::map<std::string, uint64_t> bytes;
@@ -96,19 +66,6 @@ void AddStagesOf(const Moment& moment, const ReportInput& input, size_t top, Doc
   for (size_t i = 0; i < Shown(sorted.size(), top); ++i)
     rows.push_back({FormatBytes(sorted[i].first), ShareCell(sorted[i].first, moment.Total()), sorted[i].second});
   answer->Cells({Align::kRight, Align::kRight, Align::kLeft}, rows);
-}
-
-void AddNames(const Moment& moment, const ReportInput& input, size_t top, Document* answer) {
-  const std::vector<NamedBytes> names = BytesByName(moment, *input.attribution);
-  if (names.empty()) return;
-  answer->Gap();
-  answer->Line("By name that the program gave", Tone::kHeading);
-  std::vector<Page::Row> rows{{"bytes", "share", "blocks", "name", "made of"}};
-  for (size_t i = 0; i < Shown(names.size(), top); ++i) {
-    rows.push_back({FormatBytes(names[i].bytes), ShareCell(names[i].bytes, moment.Total()), FormatCount(names[i].count),
-                    names[i].name, LargestCategories(names[i].by_category)});
-  }
-  answer->Cells({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
 }
 
 // Stacks without their categories, as lists of stacks want them.
@@ -153,21 +110,34 @@ void AddCategories(const Moment& moment, absl::string_view of, const ReportInput
   }
 }
 
-void AddAt(absl::string_view asked, const ReportInput& input, const TextOptions& options, Document* answer) {
+Document MomentAnswer(absl::string_view asked, const ReportInput& input, const TextOptions& options) {
   const Moment& moment = input.attribution->moments.front();
-  answer->Gap();
-  AddCategories(moment, asked == "peak" ? "the peak" : asked, input, answer);
+  Document answer = MomentFields(moment, input);
+  answer.Field("where", PlaceDatum(moment.time_ns, input), "");
+  answer.Gap();
+  AddCategories(moment, asked == "peak" ? "the peak" : asked, input, &answer);
   if (const std::string place = PlaceText(input.analysis->marks.At(moment.time_ns)); !place.empty())
-    answer->Paragraph("  at      ", place);
-  AddComponentsOf(moment, input, answer);
-  AddModulesOf(moment, input, options.top, answer);
-  AddStagesOf(moment, input, options.top, answer);
-  AddNames(moment, input, options.top, answer);
-  answer->Gap();
-  answer->Line("By line of your code", Tone::kHeading);
+    answer.Paragraph("  at      ", place);
+  AddComponents(moment, input, &answer);
+  AddModules(moment, input, options.top, &answer);
+  AddStagesOf(moment, input, options.top, &answer);
+  AddNames(moment, input, options.top, &answer);
+  AddUses(moment, input, options.top, &answer);
+  answer.Heading("By line of your code");
   std::vector<StackUse> uses = ToStackUses(moment);
-  if (uses.empty()) return answer->Line("  nothing was live");
-  AddStackRows(std::move(uses), {"it", moment.Total()}, input, options, answer);
+  if (uses.empty()) {
+    answer.Line("  nothing was live");
+  } else {
+    AddStackRows(std::move(uses), {"it", moment.Total()}, input, options, &answer);
+  }
+  return answer;
+}
+
+Document AtAnswer(absl::string_view asked, const ReportInput& input, const TextOptions& options) {
+  Document answer = AttributedAnswer("at", input);
+  answer.Field("asked", asked, "the moment as it was asked for");
+  answer.Append(MomentAnswer(asked, input, options));
+  return answer;
 }
 
 void AddSnapshots(const ReportInput& input, Document* answer) {
@@ -184,6 +154,20 @@ void AddSnapshots(const ReportInput& input, Document* answer) {
   answer->Cells({Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
   if (const size_t all = CountSnapshots(*input.analysis); all > snapshots.size())
     answer->Line(absl::StrCat("  ", all - snapshots.size(), " others are not shown: gpumemshim at NAME"), Tone::kAside);
+}
+
+void AddSnapshotFields(const ReportInput& input, Document* answer) {
+  std::vector<Document> snapshots;
+  for (const Moment* const moment : SnapshotsOf(input.attribution)) {
+    Document& snapshot = snapshots.emplace_back();
+    snapshot.Field("name", moment->asked, "");
+    snapshot.Append(MomentFields(*moment, input));
+  }
+  answer->Field("snapshots_left_out", CountSnapshots(*input.analysis) - snapshots.size(), "how many more there are");
+  answer->Documents("snapshots",
+                    "moments that the program asked for ([python.md](python.md)): `name`, and as in `at` without "
+                    "`modules` and `stacks`; the last hundred",
+                    std::move(snapshots));
 }
 
 }  // namespace gpumem
