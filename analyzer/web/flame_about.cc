@@ -5,8 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "answers/report/live_moment.h"
-#include "answers/report/marks.h"
+#include "answers/report/sections.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
 #include "web/trace_about.h"

@@ -107,11 +107,8 @@ void AddShownRows(const DiffList& list, const std::vector<DiffRow>& rows, size_t
   int64_t rest = 0;
   for (size_t i = shown; i < all; ++i) rest += (*differing)[i].delta();
   answer->Heading(list.heading);
-  Document::Rows first;
-  first.count = shown;
-  first.is_shown = all != 0;
   answer->Table("", "", DiffColumns(list.title, list.with_blocks),
-                std::shared_ptr<const std::vector<DiffRow>>(differing), first);
+                std::shared_ptr<const std::vector<DiffRow>>(differing), {.count = shown, .is_shown = all != 0});
   if (shown < all) {
     answer->Line(
         absl::StrCat("  ", FormatCount(all - shown), " more, ", SignedBytes(rest), " in all (--top 0 shows them)"),
@@ -121,25 +118,19 @@ void AddShownRows(const DiffList& list, const std::vector<DiffRow>& rows, size_t
 }
 
 void AddDiffRows(const DiffList& list, const std::vector<DiffRow>& rows, size_t top, bool is_shown, Document* answer) {
-  Document::Rows written;
-  written.count = Shown(rows.size(), top);
-  written.layout = JsonLayout::kOneLine;
-  written.is_shown = false;
-  answer->Table(list.key, kRows, DiffColumns(list.title, true), rows, written);
+  answer->Table(list.key, kRows, DiffColumns(list.title, true), rows,
+                {.count = Shown(rows.size(), top), .layout = JsonLayout::kOneLine, .is_shown = false});
   if (is_shown) AddShownRows(list, rows, top, answer);
 }
 
 void AddSettings(const Diff& diff, Document* answer) {
   constexpr char kBoth[] = "settings: what differs between the runs, and in each of them";
-  Document::Rows rows;
-  rows.layout = JsonLayout::kOneLine;
-  rows.is_shown = false;
   answer->Table("settings", kBoth,
                 std::vector<AnswerColumn<SettingChange>>{
                     {"what", "", Unit::kText, kBoth, [](const SettingChange& change) { return change.what; }},
                     {"a", "", Unit::kText, "", [](const SettingChange& change) { return change.a; }},
                     {"b", "", Unit::kText, "", [](const SettingChange& change) { return change.b; }}},
-                diff.settings, rows);
+                diff.settings, {.layout = JsonLayout::kOneLine, .is_shown = false});
   const auto value = [](const std::string& text) { return text.empty() ? std::string("(none)") : text; };
   for (const SettingChange& change : diff.settings)
     answer->Paragraph("changed ", absl::StrCat(change.what, ": ", value(change.a), " -> ", value(change.b)));
@@ -148,15 +139,12 @@ void AddSettings(const Diff& diff, Document* answer) {
 void AddRenamedList(const Diff& diff, Document* answer) {
   constexpr char kRenamed[] =
       "what was matched under another name: `kind` (`line`, `function`, `file`, `module`), `was`, `now`";
-  Document::Rows rows;
-  rows.layout = JsonLayout::kOneLine;
-  rows.is_shown = false;
   answer->Table("renamed", kRenamed,
                 std::vector<AnswerColumn<Renamed>>{
                     {"kind", "", Unit::kText, kRenamed, [](const Renamed& each) { return RenamedKindName(each.kind); }},
                     {"was", "", Unit::kText, "", [](const Renamed& each) { return each.was; }},
                     {"now", "", Unit::kText, kRenamed, [](const Renamed& each) { return each.now; }}},
-                diff.renamed, rows);
+                diff.renamed, {.layout = JsonLayout::kOneLine, .is_shown = false});
 }
 
 void AddShownRenamed(const Diff& diff, size_t top, Document* answer) {

@@ -9,7 +9,7 @@
 #include "answers/explain/checks.h"
 #include "answers/explain/peak_without.h"
 #include "answers/parts/model_parts.h"
-#include "answers/report/live_moment.h"
+#include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/verdict.h"
 #include "base/format.h"

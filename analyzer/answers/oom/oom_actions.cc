@@ -10,7 +10,7 @@
 #include "answers/oom/oom_story.h"
 #include "answers/parts/pin_lines.h"
 #include "answers/report/leak_words.h"
-#include "answers/report/live_moment.h"
+#include "answers/report/sections.h"
 #include "base/format.h"
 
 namespace gpumem {

@@ -12,7 +12,6 @@
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
-#include "answers/report/what_if_words.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
 

@@ -10,7 +10,6 @@
 
 #include "answers/oom/oom_story.h"
 #include "answers/parts/pin_lines.h"
-#include "answers/report/live_moment.h"
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
@@ -51,9 +50,8 @@ void AddChainFields(const OomEvent& oom, const ReportInput& input, Document* fie
                 "what CUDA was asked for (PyTorch asks for a whole segment); 0 = it was not asked");
   fields->Field("started_ns", input.Since(oom.started_ns), kChain);
   fields->Field("ended_ns", input.Since(oom.ended_ns), kChain);
-  Document::Rows lines;
-  lines.layout = JsonLayout::kOneLine;
-  fields->Table("steps", "what happened between them, the first twelve", StepColumns(input), oom.steps, lines);
+  fields->Table("steps", "what happened between them, the first twelve", StepColumns(input), oom.steps,
+                {.layout = JsonLayout::kOneLine});
   fields->Field("released_bytes", oom.released, "given back to CUDA meanwhile");
   fields->Field("limited", oom.limited,
                 "true where PyTorch gave up without asking CUDA although the device had room: a limit of the program's "

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "answers/oom/oom_story.h"
+#include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
@@ -42,6 +43,33 @@ std::string GroupText(const OomGroup& group, const ReportInput& input) {
 bool IsWorthALine(const ServedRetries& retries, const ReportInput& input) {
   const uint64_t lasted = input.Since(input.analysis->end_ns);
   return retries.count >= kRetriesWorthALine || (lasted > 0 && retries.time_ns / kPercentOfTime >= lasted / 100);
+}
+
+std::string StateOf(const OomEvent& oom) {
+  std::string text;
+  if (oom.device_total != 0) absl::StrAppend(&text, "of ", FormatBytes(oom.device_total), ": ");
+  absl::StrAppend(&text, FormatBytes(oom.values.allocated), " in PyTorch's blocks, ",
+                  FormatBytes(IdleBytes(oom.values)), " cached by PyTorch, ", FormatBytes(oom.values.other),
+                  " other CUDA memory of this process");
+  if (const std::optional<uint64_t> unseen = UnseenBytes(oom)) {
+    absl::StrAppend(&text, ", ", FormatBytes(*unseen), " not ours (CUDA context, other processes), ",
+                    FormatBytes(oom.device_free), " free");
+  } else if (oom.device_total > oom.values.total) {
+    absl::StrAppend(&text, ", ", FormatBytes(oom.device_total - oom.values.total),
+                    " free or not ours (CUDA context, other processes)");
+  }
+  return text;
+}
+
+std::string FitText(const OomEvent& oom) {
+  std::string text = IsBoundedByRefusal(oom) ? absl::StrCat("less than ", FormatBytes(oom.requested))
+                                             : absl::StrCat("at most ", FormatBytes(oom.would_have_fit));
+  if (oom.fragmentation.free > 0) {
+    absl::StrAppend(&text, "; PyTorch's largest free range was ", FormatBytes(oom.fragmentation.largest_free_range),
+                    " of ", FormatBytes(oom.fragmentation.free), " free in ",
+                    FormatCountOf(oom.fragmentation.free_ranges, "range", "ranges"));
+  }
+  return text;
 }
 
 }  // namespace
@@ -93,6 +121,28 @@ void AddServedRetries(const ReportInput& input, Detail detail, Document* answer)
     options.detail = Detail::kFull;
     AddStackRows(retries.stacks, {"", 0, "times", "asked by"}, input, options, answer);
   }
+}
+
+void AddOoms(const ReportInput& input, const TextOptions& options, Document* answer) {
+  const std::vector<OomEvent>& ooms = input.analysis->ooms;
+  const OomEvent* oom = OomToExplain(ooms);
+  if (oom == nullptr) return;
+  answer->Gap();
+  AddOomHeading(*oom, input, answer);
+  AddOneStack("  asked by  ", oom->stack_id, oom->api, input, options, answer);
+  if (oom->device >= 0) {
+    answer->Paragraph("  the GPU   ", StateOf(*oom));
+    answer->Paragraph("  would fit ", FitText(*oom));
+  }
+  const std::string cause = CauseOfOom(*oom);
+  if (!cause.empty()) answer->Paragraph("  so        ", cause, Tone::kWarning);
+  if (!oom->live.stacks.empty()) {
+    answer->Line(absl::StrCat("  Who filled it (", FormatBytes(oom->live.bytes), " ", MeasureName(oom->live.measure),
+                              " in ", FormatCountOf(oom->live.block_count, "block", "blocks"), "):"));
+    AddStackRows(oom->live.stacks, {"live", oom->live.bytes}, input, options, answer);
+  }
+  AddOtherOoms(oom, input, answer);
+  AddServedRetries(input, Detail::kBrief, answer);
 }
 
 }  // namespace gpumem

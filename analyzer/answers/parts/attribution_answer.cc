@@ -14,7 +14,7 @@
 #include "answers/parts/attribution_parts.h"
 #include "answers/parts/categories.h"
 #include "answers/parts/moment_fields.h"
-#include "answers/report/marks.h"
+#include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "base/format.h"
 #include "base/shown.h"

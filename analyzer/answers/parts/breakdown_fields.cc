@@ -151,11 +151,9 @@ void AddBreakdownFields(const DeviceAnalysis& device, const ReportInput& input, 
 }
 
 void AddDeviceSamples(const DeviceAnalysis& device, const ReportInput& input, Document* answer) {
-  Document::Rows lines;
-  lines.layout = JsonLayout::kOneLine;
   answer->Table("device_samples",
                 "in devices: what the device said over time; of a long run every second, fourth, ... sample",
-                ReadingColumns(input), device.use.readings, lines);
+                ReadingColumns(input), device.use.readings, {.layout = JsonLayout::kOneLine});
 }
 
 Datum SamplingDatum(const ReportInput& input) {

@@ -163,12 +163,10 @@ Document MomentFields(const Moment& moment, const ReportInput& input) {
   fields.Field("components", BytesDatum(BytesByComponent(moment, *input.attribution)),
                "object: bytes by component (`attention`, `mlp`, `loss`, ..., "
                "[attribution.md](attribution.md#components))");
-  Document::Rows for_machines;
-  for_machines.is_shown = false;
   fields.Table("component_details",
                "the same with what they are, largest first: objects with `component`, `bytes`, `by_category` and "
                "`by_stage`",
-               ComponentColumns(moment), DetailsByComponent(moment, *input.attribution), for_machines);
+               ComponentColumns(moment), DetailsByComponent(moment, *input.attribution), {.is_shown = false});
   fields.Field("stages", ByStageDatum(BytesByStage(moment)),
                "object: bytes by the stage in which they were allocated (`forward`, `loss`, `backward`, "
                "`optimizer_step`, `zero_grad`, `data`, `model_construction`, `checkpoint_load`, "

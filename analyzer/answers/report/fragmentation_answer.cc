@@ -9,7 +9,6 @@
 #include "answers/parts/pin_lines.h"
 #include "answers/report/sections.h"
 #include "answers/report/trace_answer.h"
-#include "answers/report/what_if_words.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
 #include "render/sparkline.h"

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "answers/report/leak_words.h"
-#include "answers/report/live_moment.h"
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
@@ -142,9 +141,7 @@ void AddRows(const LeakDevice& device, const LeakFindings& findings, const TextO
       remarks.push_back(std::move(remark));
   }
   const size_t all = rows.size(), shown = Shown(all, options.top);
-  Document::Rows first;
-  first.count = shown;
-  if (shown > 0) answer->Table("", "", ShownColumns(findings), std::move(rows), first);
+  if (shown > 0) answer->Table("", "", ShownColumns(findings), std::move(rows), {.count = shown});
   if (shown < all)
     answer->Line(
         absl::StrCat("  and ", FormatCountOf(all - shown, "other line", "other lines"), "; --top 0 lists all"));

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
-
-#include "answers/report/live_moment.h"
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "answers/report/marks.h"
+#include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
 #include "ledger/stacks/names.h"

@@ -7,7 +7,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "answers/report/marks.h"
 #include "answers/report/sections.h"
 #include "base/format.h"
 #include "base/utf8.h"
@@ -87,8 +86,6 @@ void AddMarkFields(const ReportInput& input, Document* answer) {
   for (const MarkEntry& entry : input.analysis->marks.entries()) {
     if (IsInWindow(entry, input)) marks.push_back(&entry);
   }
-  Document::Rows lines;
-  lines.layout = JsonLayout::kOneLine;
   using Entry = const MarkEntry*;
   answer->Table<Entry>(
       "marks", "objects in order: `time_ns` and the next four",
@@ -103,7 +100,7 @@ void AddMarkFields(const ReportInput& input, Document* answer) {
        {"number", "of the step, or of the range that starts or ends; of a mark: 1 = a snapshot",
         [](const Entry& entry) { return entry->number; }},
        {"tid", "the kernel's id of the thread", [](const Entry& entry) { return entry->tid; }}},
-      std::move(marks), lines);
+      std::move(marks), {.layout = JsonLayout::kOneLine});
   answer->Field("marks_left_out", input.analysis->marks.entries_dropped(),
                 "how many more there are: the list ends at 10,000");
 }

@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "answers/report/live_moment.h"
-#include "answers/report/marks.h"
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"

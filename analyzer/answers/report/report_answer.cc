@@ -8,7 +8,6 @@
 #include "answers/parts/attribution_answer.h"
 #include "answers/parts/categories.h"
 #include "answers/parts/moment_fields.h"
-#include "answers/report/live_moment.h"
 #include "answers/report/sections.h"
 #include "answers/report/trace_answer.h"
 #include "answers/report/verdict.h"

@@ -7,10 +7,16 @@
 #ifndef GPUMEM_ANALYZER_ANSWERS_REPORT_SECTIONS_H_
 #define GPUMEM_ANALYZER_ANSWERS_REPORT_SECTIONS_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
 #include "answers/report/what_if.h"
+#include "ledger/attribution/stage.h"
 #include "ledger/load/input.h"
 #include "render/document.h"
 #include "replay/analysis.h"
+#include "replay/mark_log.h"
 
 namespace gpumem {
 
@@ -19,6 +25,12 @@ void AddHead(const ReportInput& input, Detail detail, Document* answer);
 
 // Failed requests: the last one that was final explained, the others named. Nothing where none failed.
 void AddOoms(const ReportInput& input, const TextOptions& options, Document* answer);
+
+// What PyTorch would have reserved under another setting; and why an estimate stands where a replay could, or nothing
+// where it was replayed exactly.
+void AddWhatIf(const WhatIfAnswer& what_if, Document* answer);
+void AddWhyEstimated(const WhatIfAnswer& what_if, Document* answer);
+Datum WhatIfDatum(const WhatIfAnswer* what_if);  // for machines; null where nobody was asked
 
 // The whole explanation of the last request that failed for good, or that none failed. `what_if`: null where nobody was
 // asked; the explained request's fit_expandable is already the replay's where that knows it.
@@ -35,6 +47,20 @@ Document TimelineFields(const DeviceAnalysis& device, const ReportInput& input);
 // What `gpumemshim timeline` answers.
 Document TimelineAnswer(const ReportInput& input);
 
+// The entry of `live` whose allocation made it as large as it is: the one with an allocation at that very instant.
+// nullptr where none is (a window that begins at its peak).
+const StackUse* ReachedBy(const LiveSet& live);
+// The stage of that allocation; kNone where none is, or where its stack does not show one.
+Stage StageWhenReached(const LiveSet& live, const ReportInput& input);
+// The same as words: " in backward"; "" for kNone.
+std::string WhenText(const LiveSet& live, const ReportInput& input);
+// For machines: what the set is of, its instant, and its largest `top` stacks (0 = all).
+Document LiveSetFields(const LiveSet& live, size_t top, const ReportInput& input);
+
+// "step 3, stage train > backward": a place among the program's marks; "" where nothing was said.
+std::string PlaceText(const MarkPlace& place);
+// For machines: the object `where` of an instant.
+Datum PlaceDatum(uint64_t time_ns, const ReportInput& input);
 // What the program said about itself in the window; nothing where it said nothing.
 void AddMarks(const ReportInput& input, Detail detail, Document* answer);
 void AddMarkFields(const ReportInput& input, Document* answer);  // for machines

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "answers/report/marks.h"
+#include "answers/report/sections.h"
 #include "base/format.h"
 #include "base/shown.h"
 #include "base/utf8.h"
@@ -255,9 +255,7 @@ void AddStacks(absl::string_view key, const std::vector<StackUse>& stacks, size_
     const uint64_t hash = input.stacks->Hash(stacks[i].stack_id);
     rows.push_back({&stacks[i], written == nullptr || hash == 0 || written->insert(hash).second});
   }
-  Document::Rows for_machines;
-  for_machines.is_shown = false;
-  answer->Table(key, meaning, ListColumns(input), std::move(rows), for_machines);
+  answer->Table(key, meaning, ListColumns(input), std::move(rows), {.is_shown = false});
 }
 
 }  // namespace gpumem

@@ -14,7 +14,7 @@
 #include "answers/oom/oom_story.h"
 #include "answers/report/cupti_words.h"
 #include "answers/report/leak_words.h"
-#include "answers/report/live_moment.h"
+#include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "base/format.h"
 #include "gpumem/trace.pb.h"

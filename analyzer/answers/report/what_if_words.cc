@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/report/what_if_words.h"
-
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "answers/report/sections.h"
 #include "base/format.h"
 
 namespace gpumem {

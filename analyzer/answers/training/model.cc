@@ -230,11 +230,9 @@ void AddParameters(const ObjectTable& objects, const Attribution& attribution, u
   std::stable_sort(rows->begin(), rows->end(),
                    [](const KnownParameter& a, const KnownParameter& b) { return a.row->bytes > b.row->bytes; });
   const size_t all = rows->size(), shown = Shown(all, top);
-  Document::Rows first;
-  first.count = shown;
   answer->Gap();
   answer->Table("", "", ParameterColumns(objects, attribution, all_bytes),
-                std::shared_ptr<const std::vector<KnownParameter>>(rows), first);
+                std::shared_ptr<const std::vector<KnownParameter>>(rows), {.count = shown});
   if (shown < all) answer->Line(absl::StrCat("  ", all - shown, " more: --top 0"), Tone::kAside);
 }
 

@@ -81,11 +81,8 @@ Document ModulesAnswer(const ReportInput& input, size_t top) {
                  "what their calls allocated, all in all; most at once; with all modules that they call; kept by "
                  "autograd");
   const size_t all = attribution.module_uses.size(), shown = Shown(all, top);
-  Document::Rows first;
-  first.count = shown;
-  first.layout = JsonLayout::kOneLine;
   answer.Table("modules", "one object for each module and stage, by allocated bytes", ModuleColumns(attribution),
-               attribution.module_uses, first);
+               attribution.module_uses, {.count = shown, .layout = JsonLayout::kOneLine});
   if (shown < all) answer.Line(absl::StrCat("  ", all - shown, " more: --top 0"), Tone::kAside);
   return answer;
 }

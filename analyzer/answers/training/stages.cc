@@ -92,9 +92,8 @@ void AddStageList(bool named, size_t top, const ReportInput& input, Document* an
       absl::StrCat(named ? "Stages that the program named, on " : "Stages on ", DeviceLabel(input.attribution->device)),
       IsOfTorch(input) ? "PyTorch's allocated bytes" : "all CUDA memory");
   const size_t all = rows->size(), shown = Shown(all, top);
-  Document::Rows first;
-  first.count = shown;
-  answer->Table("", "", StageColumns(input), std::shared_ptr<const std::vector<AttributedStage>>(rows), first);
+  answer->Table("", "", StageColumns(input), std::shared_ptr<const std::vector<AttributedStage>>(rows),
+                {.count = shown});
   if (shown < all) answer->Line(absl::StrCat("  ", all - shown, " more: --top 0"), Tone::kAside);
 }
 

@@ -225,12 +225,11 @@ std::vector<uint32_t> NodesAbove(double percent_limit, const StackTree& tree, co
 Document TreeAnswer(const StackTree& tree, const ViewInput& input, const TreeOptions& options,
                     double least_percent_listed) {
   Document answer = ViewAnswer("tree", input);
-  Document::Rows lines;
-  lines.layout = JsonLayout::kOneLine;
   answer.Table("nodes",
                "each call after its caller, siblings largest first; the first is the root, which has everything and no "
                "names",
-               NodeColumns(tree, input), NodesAbove(least_percent_listed, tree, input), lines);
+               NodeColumns(tree, input), NodesAbove(least_percent_listed, tree, input),
+               {.layout = JsonLayout::kOneLine});
   if (tree.size() > 1 || tree.merged().count > 0) {
     answer.Shown(
         [&tree, &input, options](const TextStyle& style) { return TreeText(tree, input, options, style).Lines(); });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/report/live_moment.h"
-
 #include <gtest/gtest.h>
+
+#include "answers/report/sections.h"
 
 namespace gpumem {
 namespace {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "answers/report/what_if_words.h"
-
 #include <gmock/gmock.h>
 
 #include "answers/report/sections.h"
