@@ -18,8 +18,8 @@ namespace gpumem {
 namespace {
 
 template <typename Texts>
-Datum TextsDatum(const Texts& texts) {
-  return Datum::List({texts.begin(), texts.end()});
+Datum TextsDatum(const Texts& texts, JsonLayout layout = JsonLayout::kLines) {
+  return Datum::List({texts.begin(), texts.end()}, layout);
 }
 
 // A time since the start, null for 0.
@@ -41,7 +41,7 @@ Datum ProcessDatum(const ProcessInfo& process) {
        {"hostname", process.hostname, "its machine"},
        {"executable", process.executable, "path of the binary"},
        {"working_directory", process.working_directory, "at the start"},
-       {"command_line", TextsDatum(process.command_line),
+       {"command_line", TextsDatum(process.command_line, JsonLayout::kOneLine),
         "arguments, secrets masked ([secrets.md](secrets.md)); empty with `GPUMEMSHIM_COMMAND_LINE=off`"},
        {"rank", Datum::If(process.rank >= 0, process.rank), kRank},
        {"world_size", Datum::If(process.world_size >= 0, process.world_size), kRank},
