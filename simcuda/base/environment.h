@@ -14,11 +14,32 @@
 #include <string>
 #include <vector>
 
-#include "simcuda/base/address_order.h"
-#include "simcuda/base/multiprocessor.h"
 #include "simcuda/base/workspace_table.h"
 
 namespace simcuda {
+
+// Whose order of addresses a simulated device follows: that of NVIDIA's driver on Linux, or of the one under WSL2.
+
+enum class AddressOrder { kLinux, kWsl2 };
+
+// What a multiprocessor has, by compute capability: NVIDIA's CUDA C++ Programming Guide, "Technical Specifications per
+// Compute Capability". PyTorch sizes buffers of reductions by it, kernels choose their shape by it.
+//
+// Thread-safety: pure. Failure mode: a capability that is not in the table has what the highest one below it has.
+//
+//   MultiprocessorOf(89).max_threads;  // 1536
+
+struct Multiprocessor {
+  int capability = 0;  // major * 10 + minor
+  int max_threads = 0;
+  int max_blocks = 0;
+  int shared_bytes = 0;           // shared memory
+  int block_shared_bytes = 0;     // of it, what one block may opt in to
+  int reserved_shared_bytes = 0;  // what the system keeps of each block's
+  int registers = 65536;
+};
+
+const Multiprocessor& MultiprocessorOf(int capability);
 
 struct Environment {
   std::vector<int> visible_devices;  // physical index of each visible device, CUDA_VISIBLE_DEVICES applied

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
+
 #include "simcuda/device/contents.h"
 
 #include <sys/mman.h>

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "simcuda/device/sub_allocator.h"
+#include "simcuda/device/free_ranges.h"
 
 namespace simcuda {
 

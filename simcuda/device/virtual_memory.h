@@ -52,7 +52,7 @@ class VirtualMemory {
   };
   std::optional<Exportable> FindOwn(uint64_t handle);
 
-  // Multicast objects (virtual_memory_multicast.cc).
+  // Multicast objects.
   CUresult CreateMulticast(const Caller& caller, uint64_t size, unsigned device_count, uint64_t* handle);
   CUresult AddMulticastDevice(const Caller& caller, uint64_t handle, int device);
   CUresult BindMulticast(const Caller& caller, uint64_t handle, uint64_t offset, uint64_t memory, uint64_t size);

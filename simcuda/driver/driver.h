@@ -14,6 +14,7 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -95,6 +96,23 @@ uint64_t LaunchCount();
 
 // Whether the last kernel launched by this thread computes "all elements are true", whose result is then taken as true.
 bool LastKernelWasAnd();
+
+// What generate/driver.py reads off NVIDIA's public headers at build time.
+
+// One export as cuGetProcAddress knows it: cuMemAlloc from version 3020 on is cuMemAlloc_v2.
+struct EntryPoint {
+  const char* base_name;
+  int version;      // the first CUDA version with it
+  bool per_thread;  // the _ptsz or _ptds form
+  void* address;
+};
+
+// Sorted by base_name; the forms of one name by ascending version.
+extern const EntryPoint kEntryPoints[];
+extern const size_t kEntryPointCount;
+
+// "CUDA_ERROR_OUT_OF_MEMORY", or null for a number that is not a CUresult.
+const char* ResultName(CUresult result);
 
 }  // namespace simcuda
 

@@ -83,9 +83,7 @@ def entry_points(typedefs: str, known: dict[str, Prototype]) -> list[tuple[str, 
 def tables(rows, names: list[str]) -> str:
     lines = "\n".join(f'    {{"{base}", {version}, {str(per_thread).lower()}, reinterpret_cast<void*>(&{export})}},'
                       for base, version, per_thread, export in rows)
-    return f"""{BANNER}#include "simcuda/driver/generated_tables.h"
-
-#include "simcuda/driver/driver.h"
+    return f"""{BANNER}#include "simcuda/driver/driver.h"
 
 extern "C" {{
 CUresult cuProfilerStart();

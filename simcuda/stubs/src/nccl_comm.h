@@ -5,11 +5,23 @@
 #ifndef SIMCUDA_STUBS_NCCL_COMM_H_
 #define SIMCUDA_STUBS_NCCL_COMM_H_
 
+#include <stddef.h>
+
 #include "nccl_rendezvous.h"
-#include "nccl_values.h"
 #include "stub.h"
 
 namespace nccl {
+
+// NCCL's types and reductions, on the host. 16-bit and 8-bit floating point is carried, not computed with: such numbers
+// decide nothing.
+
+// Of ncclDataType_t; 0 for an unknown one.
+size_t SizeOf(int type);
+
+// `sum` becomes ncclRedOp_t `op` of itself and `other`; an average is a sum until Average. An operation of the user's
+// counts as a sum.
+void Reduce(void* sum, const void* other, size_t count, int type, int op);
+void Average(void* sum, size_t count, int type, int op, int ranks);
 
 enum Result { kSuccess = 0, kUnhandledCudaError = 1, kSystemError = 2, kInvalidArgument = 4 };
 

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // The orders here are those of histories that real GPUs recorded; simcuda/README.md names them.
-#include "simcuda/device/driver_addresses.h"
+#include "simcuda/device/address_space.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
-#include "nccl_values.h"
+
+#include "nccl_comm.h"
 
 #include <stdint.h>
 
