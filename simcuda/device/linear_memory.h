@@ -115,7 +115,7 @@ class LinearMemory {
   // Counts an IPC import of the allocation at exactly `address` up or down.
   CUresult ChangeImports(const Caller& caller, uint64_t address, int change);
 
-  // Addresses for memory that is not ours (linear_memory_imports.cc): charged nowhere. `source` is what it came from.
+  // Addresses for memory that is not ours (linear_memory.cc): charged nowhere. `source` is what it came from.
   CUresult AddForeign(const Caller& caller, AllocationKind kind, uint64_t size, uint64_t source, MemoryPool* pool,
                       uint64_t* address);
   CUresult RemoveForeign(const Caller& caller, uint64_t address);

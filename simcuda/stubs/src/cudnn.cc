@@ -8,7 +8,6 @@
 
 #include "cudnn_types.h"
 #include "stub.h"
-#include "text_line.h"
 
 using namespace simcudnn;
 

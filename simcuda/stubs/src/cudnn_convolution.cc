@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
+#include "cudnn_types.h"
 #include "stub.h"
-#include "text_line.h"
 
 namespace simcudnn {
 namespace {

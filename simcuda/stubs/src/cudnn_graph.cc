@@ -7,8 +7,8 @@
 
 #include "cudnn_backend.h"
 #include "cudnn_convolution.h"
+#include "cudnn_types.h"
 #include "stub.h"
-#include "text_line.h"
 
 namespace simcudnn {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "cudnn_rnn.h"
 
+#include "cudnn_types.h"
 #include "stub.h"
-#include "text_line.h"
 
 using namespace simcudnn;
 

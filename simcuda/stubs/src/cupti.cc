@@ -42,7 +42,7 @@ void cupti_must_live();
 
 namespace {
 
-enum Result { kSuccess = 0, kInvalidParameter = 1, kMultipleSubscribers = 39 };
+enum Result { kSuccess = 0, kInvalidParameter = 1, kMaxLimitReached = 12, kNotReady = 19, kMultipleSubscribers = 39 };
 
 int subscribed = 0;
 bool ended = false;
@@ -106,7 +106,6 @@ namespace {
 // Thread-safety: all functions; a buffer's callbacks run in the thread that flushes, or in that of the call that filled
 // a buffer, under the driver's lock: they must not call CUDA. Failure: 1 for null outputs, 12 for no more records.
 
-enum Result { kSuccess = 0, kInvalidParameter = 1, kMaxLimitReached = 12, kNotReady = 19 };
 enum Kind : uint32_t { kMemory2 = 49, kMemoryPool = 50 };
 enum MemoryKind : uint32_t { kPinned = 2, kDevice = 3, kArray = 4, kManaged = 5, kStatic = 6 };
 
