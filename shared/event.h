@@ -146,6 +146,13 @@ struct Event {
 static_assert(sizeof(Event) == 96, "the analyzer reads this layout from the mapping of a killed process");
 static_assert(std::is_trivially_copyable_v<Event>);
 
+// What the marks begin with that `gpumemshim forecast --watch` and gpumemshim.on_forecast leave in a trace, for the
+// recorder and for the report. The whole mark has more in parentheses: "forecast callback failed (exec: exited with
+// code 3)".
+
+inline constexpr char kForecastWarningMark[] = "forecast warning";
+inline constexpr char kFailedCallbackMark[] = "forecast callback failed";
+
 }  // namespace gpumem::format
 
 #endif  // GPUMEM_SHARED_EVENT_H_

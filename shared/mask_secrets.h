@@ -11,7 +11,7 @@
 //   for (each argument) masker.Mask(argument, size, out, sizeof out);
 //
 // secret_names.h knows names, secret_values.h values, secret_shapes.h the forms of well-known credentials,
-// secret_urls.h URLs, secret_programs.h options of well-known programs; secret_pairs.h finds names with values in a
+// secret_text.h URLs, secret_programs.h options of well-known programs; secret_pairs.h finds names with values in a
 // text, secret_text.h puts it together for one text, and this file for the arguments of a command line.
 //
 // Thread-safety: one thread a masker. Ownership: none, no heap; the memory is the caller's. Failure: masks too much

@@ -59,6 +59,22 @@ void MaskText(Slice text, TextRules rules, MaskedText* out);
 // user:password -> user:***; 1000:1000 and $(id -u):$(id -g) stay.
 void MaskUser(Slice value, MaskedText* out);
 
+// The parts of a URL that are credentials, but for its parameters: user and password, and the paths of webhooks.
+//
+//   // https://me:pw@host/            user info [0, 5) of "me:pw@host/"
+//   // https://hooks.slack.com/T0/x   a secret from behind "hooks.slack.com/" to the end
+//
+// Thread-safety: pure, no heap.
+
+// `text` stands behind "://". Bytes of user and password, up to the @; 0 where there are none.
+size_t UserInfoSize(Slice text);
+
+// `text` begins with a host. Where the secret of a webhook's address begins, 0 where it is none.
+size_t WebhookSecretAt(Slice text);
+
+// Bytes up to the end of the URL.
+size_t UrlSize(Slice text);
+
 }  // namespace gpumem::format
 
 #endif  // GPUMEM_SHARED_SECRET_TEXT_H_

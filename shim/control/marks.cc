@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "shared/forecast_marks.h"
+#include "shared/event.h"
 #include "shim/base/api.h"
 #include "shim/base/calls/scope.h"
 #include "shim/control/open_ranges.h"

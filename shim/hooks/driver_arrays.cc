@@ -6,7 +6,6 @@
 #include "shim/hooks/array_size.h"
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/device.h"
-#include "shim/hooks/own_contexts.h"
 #include "shim/hooks/record.h"
 
 namespace gpumemshim::hooks {

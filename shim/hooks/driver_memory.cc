@@ -5,7 +5,6 @@
 
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/device.h"
-#include "shim/hooks/own_contexts.h"
 #include "shim/hooks/record.h"
 
 namespace gpumemshim::hooks {

@@ -102,7 +102,7 @@ struct Settings {
   bool cupti = false;                     // CUPTI is asked too (shim/witness/cupti)
   uint32_t cupti_wait_ms = 150;           // how long the first use of CUDA waits for it; past it CUPTI begins late
   uint32_t sample_ms = 1000;              // between samples of the devices; 0 = none
-  char warn_at[256] = "";                 // sampler/thresholds.h; empty = never
+  char warn_at[256] = "";                 // sampler/sample.h; empty = never
   writer::SizeLimit size_limit;
 };
 
@@ -134,6 +134,20 @@ const char* GivenSetting(const char* name);
 
 // As it was given, else of the environment; nullptr where it is in neither.
 const char* SettingOf(const char* name);
+
+// Warns of GPUMEMSHIM_* variables that nobody reads: a misspelt one would be ignored in silence.
+//
+// Thread-safety: reads the environment as getenv does. Failure: none; what does not fit a line is cut.
+//
+//   UnknownSettingsLine(environ, line, sizeof line);
+//   // "gpumemshim: GPUMEMSHIM_OUPUT is not a setting of this version (GPUMEMSHIM_OUTPUT is). docs/environment.md ..."
+
+// The line for stderr that names all of them, and for each the known name that it is nearest to. Returns its size, 0
+// where there is nothing to say.
+size_t UnknownSettingsLine(const char* const* environment, char* out, size_t capacity);
+
+// The known name that most likely was meant, or nullptr where none is near.
+const char* NearestSetting(const char* name, size_t size);
 
 }  // namespace gpumemshim::control
 

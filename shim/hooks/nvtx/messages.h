@@ -16,7 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "shim/hooks/nvtx/nvtx_api.h"
+#define NVTX_NO_IMPL  // its types alone, without the functions that its headers would define here
+#include <nvtx3/nvToolsExt.h>
 
 namespace gpumemshim::nvtx {
 

@@ -24,7 +24,6 @@
 #include "shim/witness/sampler/device_sampler.h"
 #include "shim/witness/sampler/nvml.h"
 #include "shim/witness/sampler/sample.h"
-#include "shim/witness/sampler/thresholds.h"
 
 namespace gpumemshim::sampler {
 namespace {

@@ -30,7 +30,7 @@ namespace gpumemshim::sampler {
 
 struct Config {
   uint32_t interval_ms = 1000;  // 0 = no samples at all
-  const char* warn_at = "";     // thresholds.h
+  const char* warn_at = "";     // sample.h
   // Reserved and used bytes of a device's default pool. Only called for devices whose stream-ordered memory was used.
   bool (*read_pool)(int16_t device, uint64_t* reserved, uint64_t* used) = nullptr;
   void (*warn)(const Crossing& crossing) = nullptr;

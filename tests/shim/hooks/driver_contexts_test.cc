@@ -4,7 +4,7 @@
 // Contexts and what they take (shim/hooks/driver_contexts.cc).
 
 #include "shim/hooks/capture.h"
-#include "shim/hooks/own_contexts.h"
+#include "shim/hooks/device.h"
 #include "tests/shim/hooks/hook_fixture.h"
 
 namespace gpumemshim::hooks {

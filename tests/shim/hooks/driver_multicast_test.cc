@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-// Multicast objects (shim/hooks/driver_multicast.cc).
+// Multicast objects (shim/hooks/driver_virtual.cc).
 
 #include "tests/shim/hooks/hook_fixture.h"
 

@@ -4,7 +4,7 @@
 // The runtime's linear memory (shim/hooks/runtime_memory.cc).
 
 #include "shim/hooks/capture.h"
-#include "shim/hooks/own_contexts.h"
+#include "shim/hooks/device.h"
 #include "tests/shim/hooks/hook_fixture.h"
 
 namespace gpumemshim::hooks {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-// The runtime's other memory (shim/hooks/runtime_other.cc).
+// The runtime's other memory (shim/hooks/runtime_memory.cc).
 
 #include "tests/shim/hooks/hook_fixture.h"
 
