@@ -90,15 +90,14 @@ std::vector<StackUse> ToStackUses(const Moment& moment) {
 void AddCategories(const Moment& moment, absl::string_view of, const ReportInput& input, Document* answer) {
   // The number that peak and report head this moment with comes first; categories have memory of others too.
   const bool is_of_blocks = input.attribution->measure == Measure::kAllocated && moment.values.allocated > 0;
-  const std::string bytes = is_of_blocks ? absl::StrCat(FormatBytes(moment.values.allocated), " allocated")
-                                         : FormatBytes(moment.Total());
+  const std::string bytes =
+      is_of_blocks ? absl::StrCat(FormatBytes(moment.values.allocated), " allocated") : FormatBytes(moment.Total());
   const bool has_more = is_of_blocks && moment.Total() != moment.values.allocated;
-  answer->Line(
-      {{Tone::kHeading,
-        absl::StrCat("Memory by category at ", of, " of ", DeviceLabel(input.attribution->device), ": ", bytes)},
-       {Tone::kPlain, absl::StrCat(has_more ? absl::StrCat(", ", FormatBytes(moment.Total()), " in all,") : "", " at ",
-                                   PeakInstant(moment.time_ns, input),
-                                   moment.step == 0 ? "" : absl::StrCat(", step ", moment.step))}});
+  answer->Line({{Tone::kHeading, absl::StrCat("Memory by category at ", of, " of ",
+                                              DeviceLabel(input.attribution->device), ": ", bytes)},
+                {Tone::kPlain, absl::StrCat(has_more ? absl::StrCat(", ", FormatBytes(moment.Total()), " in all,") : "",
+                                            " at ", PeakInstant(moment.time_ns, input),
+                                            moment.step == 0 ? "" : absl::StrCat(", step ", moment.step))}});
   std::vector<Page::Row> rows{{"bytes", "share", "blocks", "category", "evidence"}};
   for (const size_t i : CategoriesBySize(moment.categories)) {
     rows.push_back({FormatBytes(moment.categories[i]), ShareCell(moment.categories[i], moment.Total()),

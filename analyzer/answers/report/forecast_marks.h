@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "ledger/load/input.h"
 #include "replay/mark_log.h"
-#include "shared/forecast_marks.h"
+#include "shared/event.h"
 
 namespace gpumem {
 
