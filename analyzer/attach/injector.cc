@@ -24,11 +24,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "attach/elf_file.h"
-#include "attach/payload.h"
 #include "attach/process_map.h"
 #include "attach/safe_point.h"
 #include "attach/stopped_thread.h"
-#include "base/process_status.h"
+#include "base/process.h"
 #include "base/status_macros.h"
 
 namespace gpumem {

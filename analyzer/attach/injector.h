@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Brings libgpumemshim.so into a running process: one of its threads, stopped at a safe point (safe_point.h), is sent
-// through a few instructions (payload.h) that make a new thread; that one loads the library. No other thread is
+// through a few instructions (stopped_thread.h) that make a new thread; that one loads the library. No other thread is
 // stopped, and nothing that the program does waits for us: if this process is killed at any moment, the program either
 // goes on as if nothing had been or loads the library.
 //

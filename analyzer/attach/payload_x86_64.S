@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * SPDX-FileCopyrightText: The gpumemshim authors
  *
- * What `gpumemshim attach` writes behind the code of one of the program's objects (payload.h). Position-independent. Nothing in it is
+ * What `gpumemshim attach` writes behind the code of one of the program's objects (stopped_thread.h). Position-independent. Nothing in it is
  * written to when it runs, since it lies in code; nobody has to come back for it, since it ends by itself.
  *
  *   entry:   a thread of the program, stopped at a safe point, goes on here: keeps all registers, makes a thread, goes on where it was

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "attach/elf_file.h"
-#include "base/loader_name.h"
+#include "base/process.h"
 #include "base/status_macros.h"
 
 namespace gpumem {

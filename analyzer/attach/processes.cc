@@ -15,7 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "attach/process_map.h"
-#include "base/process_status.h"
+#include "base/process.h"
 
 namespace gpumem {
 namespace {

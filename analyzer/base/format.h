@@ -11,6 +11,8 @@
 #ifndef GPUMEM_ANALYZER_BASE_FORMAT_H_
 #define GPUMEM_ANALYZER_BASE_FORMAT_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -56,6 +58,10 @@ std::optional<uint64_t> ParseBytes(absl::string_view text);
 
 // `text` so that a POSIX shell takes it as one word: 'it'\''s'.
 std::string ShellQuoted(const std::string& text);
+
+// How many rows of a list are shown where at most `top` are asked for; 0 = all.
+
+inline size_t Shown(size_t all, size_t top) { return top == 0 ? all : std::min(all, top); }
 
 }  // namespace gpumem
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/console.h"
 #include "base/file_output.h"
 #include "base/output_file.h"
-#include "base/terminal.h"
 #include "base/utf8.h"
 
 namespace gpumem {

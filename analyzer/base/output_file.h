@@ -28,7 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/half_written.h"
+#include "base/file_output.h"
 
 namespace gpumem {
 

@@ -7,8 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "base/json_writer.h"
 #include "export/exporter.h"
-#include "export/site_names.h"
-#include "export/steps.h"
 
 namespace gpumem {
 namespace {

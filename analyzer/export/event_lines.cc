@@ -4,11 +4,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "answers/report/json_parts.h"
-#include "base/csv.h"
 #include "base/json_writer.h"
+#include "base/text_formats.h"
 #include "base/utf8.h"
 #include "export/exporter.h"
-#include "export/site_names.h"
 #include "ledger/stacks/names.h"
 
 namespace gpumem {

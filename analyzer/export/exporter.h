@@ -16,11 +16,15 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/text_sink.h"
+#include "ledger/load/attribute.h"
 #include "ledger/load/load_trace.h"
+#include "ledger/stacks/stack_view.h"
 #include "replay/state/live_state.h"
 #include "trace/event_batch.h"
 
@@ -78,6 +82,41 @@ std::unique_ptr<Exporter> MakeRmmExporter(LoadedTrace* loaded, TextSink sink);
 std::unique_ptr<Exporter> MakeChromeExporter(LoadedTrace* loaded, TextSink sink);
 // The same as Perfetto's own protobuf trace, with wall-clock times. Of several processes: `cat` joins them.
 std::unique_ptr<Exporter> MakePerfettoExporter(LoadedTrace* loaded, TextSink sink);
+
+// SiteNames: the line of the program that a stack stands for, looked up once a stack. Memory: one text a stack. Not
+// thread-safe; the trace must outlive it.
+//
+//   SiteNames sites(loaded);
+//   sites.Of(row.stack)   // "train.py:42 Block.forward"
+class SiteNames {
+ public:
+  explicit SiteNames(LoadedTrace* loaded) : loaded_(loaded) {}
+
+  // "" where no stack was recorded.
+  const std::string& Of(uint64_t stack_id) {
+    const auto [it, is_new] = names_.try_emplace(stack_id);
+    if (is_new && stack_id != 0)
+      it->second = ViewStack(loaded_->source->Frames(stack_id), "", loaded_->analysis.process.working_directory).site;
+    return it->second;
+  }
+
+ private:
+  LoadedTrace* loaded_;
+  absl::flat_hash_map<uint64_t, std::string> names_;
+};
+
+// The training steps of a trace for formats that draw them, with each step's peak. Empty where there are none, or where
+// the trace cannot be read a second time: a timeline without steps is still one. Not thread-safe.
+//
+//   for (const AttributedStep& each : StepsOf(loaded)) Draw(each.step.start.time_ns, each.step.end.time_ns);
+
+inline std::vector<AttributedStep> StepsOf(LoadedTrace* loaded) {
+  AttributionRequest request;
+  request.steps = true;
+  auto attribution = AttributeLoaded(request, "", loaded);
+  loaded->input.attribution = nullptr;
+  return attribution.ok() ? std::move((*attribution)->steps) : std::vector<AttributedStep>();
+}
 
 }  // namespace gpumem
 

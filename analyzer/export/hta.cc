@@ -3,6 +3,12 @@
 
 #include "export/hta.h"
 
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,13 +16,64 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "export/gzip_text.h"
 #include "ledger/load/input.h"
 #include "ledger/stacks/lives.h"
 #include "replay/state/accounts.h"
 
 namespace gpumem {
 namespace {
+
+// BlockCategories: what each of PyTorch's blocks was for, by the event that allocated it. A category is only known when
+// a block's life is over, and an export writes its allocation first: so this goes before the export, as an analysis of
+// two replays. Memory: one byte an event. Not thread-safe; the trace must outlive it.
+class BlockCategories final : public LivesAnalysis {
+ public:
+  explicit BlockCategories(LoadedTrace* loaded);
+  ~BlockCategories() override;
+
+  void EndFirst(const LabelReplay&) override {}
+  // What is alive when the program's own code ends was kept.
+  uint64_t SecondEnd() const override { return EndOfProgram(loaded()->analysis); }
+  void EndSecond() override;
+
+  Category Of(uint64_t alloc_event) const {
+    return alloc_event < by_event_.size() ? by_event_[alloc_event] : Category::kUnknown;
+  }
+
+ private:
+  class Pass;
+
+  LabelVisitor* First(IndexPass* index_pass, const LabelReplay&) override { return index_pass; }
+  LabelVisitor* Second(const LifePass::Needs& needs) override;
+
+  std::unique_ptr<Pass> pass_;
+  std::vector<Category> by_event_;
+};
+
+class BlockCategories::Pass final : public LifePass {
+ public:
+  Pass(const LifePass::Needs& needs, std::vector<Category>* by_event) : LifePass(needs), by_event_(by_event) {}
+
+ private:
+  bool IsWanted(const Life& life) const override { return life.kind == LifeKind::kBlock; }
+  void Lived(const Life& life, const AttributedUse& use) override {
+    if (life.born >= by_event_->size()) by_event_->resize(life.born + 1, Category::kUnknown);
+    (*by_event_)[life.born] = use.category;
+  }
+
+  std::vector<Category>* by_event_;
+};
+
+BlockCategories::BlockCategories(LoadedTrace* loaded) : LivesAnalysis(loaded) {}
+
+BlockCategories::~BlockCategories() = default;
+
+LabelVisitor* BlockCategories::Second(const LifePass::Needs& needs) {
+  pass_ = std::make_unique<Pass>(needs, &by_event_);
+  return pass_.get();
+}
+
+void BlockCategories::EndSecond() { pass_.reset(); }
 
 // Numbers of torch.profiler._memory_profiler.Action.
 enum class Action : int { kPreexisting = 1, kCreate = 2, kDestroy = 4 };
@@ -154,6 +211,43 @@ absl::StatusOr<ExportResult> ExportHta(const ExportRequest& request, LoadedTrace
   if (of_device.device < 0) of_device.device = largest == nullptr ? 0 : largest->device;
   HtaExporter exporter(&categories, SlotOfDevice(of_device.device), loaded->input.StartRealtime(), std::move(sink));
   return RunExport(of_device, loaded, &exporter, more);
+}
+
+namespace {
+
+constexpr size_t kChunk = size_t{1} << 18;
+constexpr int kGzip = 16;  // added to the window's bits: with gzip's header
+
+}  // namespace
+
+struct GzipText::Stream {
+  z_stream zlib{};
+  std::string out = std::string(kChunk, '\0');
+};
+
+GzipText::GzipText(TextSink sink) : sink_(std::move(sink)), stream_(std::make_unique<Stream>()) {
+  const int made =
+      deflateInit2(&stream_->zlib, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + kGzip, 8, Z_DEFAULT_STRATEGY);
+  if (made != Z_OK) std::abort();  // no memory, or a library that is not the header's
+}
+
+GzipText::~GzipText() { deflateEnd(&stream_->zlib); }
+
+void GzipText::Deflate(absl::string_view text, bool is_last) {
+  z_stream& zlib = stream_->zlib;
+  do {
+    const absl::string_view part = text.substr(0, kChunk);
+    text.remove_prefix(part.size());
+    zlib.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
+    zlib.avail_in = static_cast<uInt>(part.size());
+    do {
+      zlib.next_out = reinterpret_cast<Bytef*>(stream_->out.data());
+      zlib.avail_out = static_cast<uInt>(kChunk);
+      deflate(&zlib, is_last && text.empty() ? Z_FINISH : Z_NO_FLUSH);
+      const size_t made = kChunk - zlib.avail_out;
+      if (made > 0) sink_(absl::string_view(stream_->out).substr(0, made));
+    } while (zlib.avail_out == 0);
+  } while (!text.empty());
 }
 
 }  // namespace gpumem

@@ -14,7 +14,10 @@
 #define GPUMEM_ANALYZER_EXPORT_HTA_H_
 
 #include <functional>
+#include <memory>
 
+#include "absl/strings/string_view.h"
+#include "base/text_sink.h"
 #include "export/exporter.h"
 
 namespace gpumem {
@@ -22,6 +25,30 @@ namespace gpumem {
 // Of `request.device`, or, where that is -1, of the one with the largest peak.
 absl::StatusOr<ExportResult> ExportHta(const ExportRequest& request, LoadedTrace* loaded, TextSink sink,
                                        const std::function<bool()>& more);
+
+// GzipText: text that goes to a sink as one gzip member, piece by piece. Not thread-safe; Finish once at the end, else
+// readers find the file cut.
+//
+//   GzipText gzip(sink);
+//   gzip.Write("[1, 2]");
+//   gzip.Finish();
+class GzipText {
+ public:
+  explicit GzipText(TextSink sink);
+  ~GzipText();
+  GzipText(const GzipText&) = delete;
+  GzipText& operator=(const GzipText&) = delete;
+
+  void Write(absl::string_view text) { Deflate(text, false); }
+  void Finish() { Deflate("", true); }
+
+ private:
+  struct Stream;
+  void Deflate(absl::string_view text, bool is_last);
+
+  TextSink sink_;
+  std::unique_ptr<Stream> stream_;
+};
 
 }  // namespace gpumem
 

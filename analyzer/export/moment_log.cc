@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
-#include "export/steps.h"
+#include "export/exporter.h"
 #include "replay/mark_log.h"
 #include "replay/state/accounts.h"
-#include "trace/library_ranges.h"
+#include "trace/mark_ranges.h"
 
 namespace gpumem {
 namespace {

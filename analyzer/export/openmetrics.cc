@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/metric_text.h"
 #include "base/status_macros.h"
+#include "base/text_formats.h"
 #include "ledger/load/attribute.h"
 
 namespace gpumem {

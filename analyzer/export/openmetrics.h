@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A trace's numbers as text exposition (base/metric_text.h): peaks, what was alive at the end, the peak by category,
+// A trace's numbers as text exposition (base/text_formats.h): peaks, what was alive at the end, the peak by category,
 // events and losses, with the device, the program and the rank as labels. docs/commands/export.md names them. Not
 // thread-safe.
 //

@@ -7,8 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
 #include "export/exporter.h"
-#include "export/site_names.h"
-#include "export/steps.h"
 #include "perfetto.pb.h"
 
 namespace gpumem {

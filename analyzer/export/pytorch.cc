@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
-#include "export/pickle_writer.h"
+#include "export/python_text.h"
 
 namespace gpumem {
 namespace {

@@ -3,18 +3,24 @@
 
 #include "import/import.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/format.h"
 #include "base/status_macros.h"
 #include "import/byte_source.h"
-#include "import/import_memory.h"
 #include "import/pickle_reader.h"
 #include "import/profiler_trace.h"
 #include "import/rmm_log.h"
 #include "import/torch_import.h"
+#include "trace/import_info.h"
+#include "trace/write/definition_builder.h"
 
 namespace gpumem {
 namespace {
@@ -72,6 +78,42 @@ absl::StatusOr<ImportResult> ImportFile(const std::string& path, TraceWriter::Si
   if (absl::IsDataLoss(result.status()))
     return absl::DataLossError(absl::StrCat(path, ": ", result.status().message()));
   return result;
+}
+
+trace::Header ImportHeader(const std::string& path, const ImportResult& result, absl::string_view recorder,
+                           bool has_times) {
+  trace::Header header;
+  const std::string file = path.substr(path.rfind('/') + 1);
+  absl::string_view name = file;
+  absl::ConsumeSuffix(&name, ".gz");
+  for (const absl::string_view ending : {".pickle", ".pkl", ".csv", ".json"}) {
+    if (absl::ConsumeSuffix(&name, ending)) break;
+  }
+  header.set_writer_version(GPUMEM_VERSION);
+  header.set_program(ValidText(name.empty() ? absl::string_view(file) : name));
+  StoreImportInfo({result.format, std::string(recorder), ValidText(file), result.notes, has_times},
+                  header.mutable_settings());
+  return header;
+}
+
+namespace {
+
+constexpr uint64_t kLeast = uint64_t{64} << 20;
+constexpr uint64_t kMost = uint64_t{1} << 50;
+
+}  // namespace
+
+ImportMemory ImportMemory::OfProcess() {
+  const char* const text = std::getenv("GPUMEMSHIM_IMPORT_MEMORY");
+  const std::optional<uint64_t> bytes = text == nullptr ? std::nullopt : ParseBytes(text);
+  return ImportMemory(bytes ? std::clamp(*bytes, kLeast, kMost) : kDefault);
+}
+
+absl::Status ImportMemory::TooMuch() const {
+  return absl::DataLossError(absl::StrCat("importing it would take over ", FormatBytes(all_),
+                                          " of memory. If you know where the file comes from, allow more: set "
+                                          "GPUMEMSHIM_IMPORT_MEMORY=",
+                                          all_ >> 20 << 2, "MiB"));
 }
 
 }  // namespace gpumem

@@ -18,8 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "gpumem/trace.pb.h"
 #include "trace/write/trace_writer.h"
 
 namespace gpumem {
@@ -40,6 +42,47 @@ ImportFormat FormatOf(const std::string& path);
 
 absl::StatusOr<ImportResult> ImportFile(const std::string& path, TraceWriter::Sink sink,
                                         const ImportProgress& progress = nullptr);
+
+// What every import has: how its trace begins, and how much memory it may take.
+
+// ImportHeader: how every imported trace begins: it says that it is one, of what, and what that lacks. Pure.
+//
+//   trace::Header header = ImportHeader("runs/snapshot.pickle", result, "PyTorch");
+
+// The program's name is the file's, without its endings. `result` gives format and notes.
+trace::Header ImportHeader(const std::string& path, const ImportResult& result, absl::string_view recorder,
+                           bool has_times = true);
+
+// ImportMemory: how much memory one import may take, and what it has taken. Whoever keeps something of the file's size
+// spends for it first, by the most that its container may take; who may not spend stops, with TooMuch's error. 1 GiB
+// unless $GPUMEMSHIM_IMPORT_MEMORY says otherwise ("4GiB"). Plain values; each import has one of its own.
+//
+//   ImportMemory memory = ImportMemory::OfProcess();
+//   if (!memory.Spend(entries * sizeof(Entry))) return memory.TooMuch();
+class ImportMemory {
+ public:
+  static constexpr uint64_t kDefault = uint64_t{1} << 30;
+
+  // Of `all`, an eighth is left to what is not counted: the program itself, buffers, rests between blocks.
+  explicit ImportMemory(uint64_t all = kDefault) : all_(all), left_(all / 8 * 7) {}
+  static ImportMemory OfProcess();
+
+  bool Spend(uint64_t bytes) {
+    if (bytes > left_) return !(is_over_ = true);
+    left_ -= bytes;
+    return true;
+  }
+  uint64_t left() const { return left_; }
+  uint64_t all() const { return all_; }
+  bool is_over() const { return is_over_; }
+
+  // DataLoss: how much was allowed, and how to allow more.
+  absl::Status TooMuch() const;
+
+ private:
+  uint64_t all_, left_;
+  bool is_over_ = false;
+};
 
 }  // namespace gpumem
 

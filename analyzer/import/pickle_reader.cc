@@ -16,7 +16,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
-#include "import/pickle_bytes.h"
 #include "import/pickle_opcodes.h"
 
 namespace gpumem {

@@ -17,7 +17,7 @@
 #include "absl/strings/strip.h"
 #include "base/format.h"
 #include "base/status_macros.h"
-#include "import/import_header.h"
+#include "import/import.h"
 #include "import/profiler_events.h"
 
 namespace gpumem {

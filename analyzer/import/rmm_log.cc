@@ -20,7 +20,7 @@
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "import/byte_source.h"
-#include "import/import_header.h"
+#include "import/import.h"
 
 namespace gpumem {
 namespace {

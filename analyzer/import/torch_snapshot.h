@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "import/import_memory.h"
+#include "import/import.h"
 #include "import/pickle_tree.h"
 
 namespace gpumem {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "answers/outlook/outlook.h"
+#include "base/json_writer.h"
 #include "ledger/attribution/category.h"
 #include "replay/analysis.h"
 
@@ -94,6 +95,13 @@ struct LiveFrame {
 };
 
 absl::string_view LiveStateName(LiveProcess::State state);  // "running"
+
+// A LiveFrame as JSON (docs/json.md): the answer of `gpumemshim live --json`. Pure.
+//
+//   LiveJson(frame, JsonLayout::kOneLine)   // for JSON lines
+
+// With a line end.
+std::string LiveJson(const LiveFrame& frame, JsonLayout layout);
 
 }  // namespace gpumem
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// What a user looks at in a LiveFrame, and what keys do to it. No terminal here: a screen (live_screen.h) hands keys
+// What a user looks at in a LiveFrame, and what keys do to it. No terminal here: a screen (ShowLive) hands keys
 // in, and draws what DrawLive says. Pure but for the LiveView itself; not thread-safe.
 //
 //   LiveView view;
@@ -11,13 +11,16 @@
 #ifndef GPUMEM_ANALYZER_LIVE_LIVE_VIEW_H_
 #define GPUMEM_ANALYZER_LIVE_LIVE_VIEW_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "base/terminal.h"
+#include "absl/status/statusor.h"
+#include "base/console.h"
 #include "live/live_frame.h"
+#include "live/live_job.h"
 #include "render/page.h"
 
 namespace gpumem {
@@ -79,6 +82,15 @@ struct LiveSize {
 };
 
 std::vector<LiveRow> DrawLive(const LiveFrame& frame, const LiveView& view, const LiveSize& size);
+
+// ShowLive: the view in a terminal, until the user quits: ncurses draws what DrawLive says, and hands keys in. The
+// job is read by a thread of its own, so that keys answer while a long trace is read. Colour as TERM has it, none with
+// NO_COLOR.
+//
+//   return ShowLive(job.get(), std::chrono::seconds(1), console);
+
+// Exit code 0. InvalidArgument where ncurses does not know the terminal.
+absl::StatusOr<int> ShowLive(LiveJob* job, std::chrono::milliseconds interval, Console* console);
 
 }  // namespace gpumem
 

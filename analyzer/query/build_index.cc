@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/half_written.h"
+#include "base/file_output.h"
 #include "base/output_file.h"
 #include "base/status_macros.h"
 #include "ledger/load/attribute.h"

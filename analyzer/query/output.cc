@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/csv.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/text_formats.h"
 #include "base/utf8.h"
 #include "query/cell_text.h"
 

@@ -7,7 +7,7 @@
 
 #include "query/schema.h"
 #include "replay/state/accounts.h"
-#include "trace/mark_thread.h"
+#include "trace/mark_ranges.h"
 
 namespace gpumem {
 namespace {

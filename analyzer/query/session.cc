@@ -14,11 +14,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_output.h"
 #include "base/format.h"
-#include "base/half_written.h"
 #include "base/output_file.h"
 #include "base/status_macros.h"
-#include "base/temporary_folder.h"
 #include "ledger/saved/index_file.h"
 #include "query/build_index.h"
 #include "query/cell_text.h"

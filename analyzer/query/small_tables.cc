@@ -13,8 +13,8 @@
 #include "query/row_texts.h"
 #include "query/schema.h"
 #include "query/table_writer.h"
+#include "trace/object_table.h"
 #include "trace/reader.h"
-#include "trace/roles.h"
 
 namespace gpumem {
 namespace {

@@ -17,7 +17,7 @@
 #include <memory>
 #include <string>
 
-#include "base/half_written.h"
+#include "base/file_output.h"
 
 namespace gpumem {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "base/terminal.h"
+#include "base/console.h"
 
 namespace gpumem {
 

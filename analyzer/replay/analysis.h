@@ -26,10 +26,9 @@
 #include "replay/existing_log.h"
 #include "replay/free_space.h"
 #include "replay/mark_log.h"
-#include "replay/state/device_counters.h"
-#include "replay/state/measures.h"
+#include "replay/state/accounts.h"
 #include "replay/state/residual_memory.h"
-#include "trace/trace_gap.h"
+#include "trace/event_batch.h"
 
 namespace gpumem {
 

@@ -12,16 +12,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "replay/counters.h"
 #include "replay/crosscheck/evidence.h"
-#include "replay/damage.h"
 #include "replay/first_pass.h"
 #include "replay/fragmentation.h"
 #include "replay/live_set.h"
-#include "replay/memory_breakdown.h"
+#include "replay/losses.h"
 #include "replay/notes.h"
 #include "replay/oom_moment.h"
 #include "replay/process_info.h"
-#include "replay/state/revisit.h"
+#include "replay/state/replay.h"
 #include "trace/reader.h"
 
 namespace gpumem {
@@ -88,7 +88,7 @@ class DeviceAnalyst {
     }
   }
 
-  void AddLooks(std::vector<Look>* looks) {
+  void AddLooks(std::vector<StateLook>* looks) {
     if (pass_->program_end_event() != FirstPass::kNoEvent) {
       looks->push_back({pass_->program_end_event(), [this](const LiveState& state) {
                           DescribeEnd(state, pass_->program_end_ns(), pass_->program_end_event());
@@ -166,7 +166,7 @@ class DeviceAnalyst {
     return out_->fragmentation.pools.back();
   }
 
-  void LookAtPeak(const SeriesPeak& peak, Measure measure, LiveSet* set, std::vector<Look>* looks) {
+  void LookAtPeak(const SeriesPeak& peak, Measure measure, LiveSet* set, std::vector<StateLook>* looks) {
     set->device = out_->device;
     set->measure = measure;
     if (peak.bytes == 0) return;
@@ -176,7 +176,7 @@ class DeviceAnalyst {
                       }});
   }
 
-  void AddGrowthLooks(std::vector<Look>* looks) {
+  void AddGrowthLooks(std::vector<StateLook>* looks) {
     if (options_.from_ns == 0 && options_.to_ns == UINT64_MAX) return;
     out_->leaks.growth_from_ns = pass_->window_start_ns();
     out_->leaks.growth_to_ns = pass_->window_end_ns();
@@ -218,7 +218,7 @@ void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPas
   for (size_t i = 0; i < slots.size(); ++i)
     analysts.emplace_back(slots[i], options, pass, &names, &analysis->devices[i]);
   const AllocatorSettings settings{pass->torch_limits(), AsksForExpandableSegments(analysis->process)};
-  std::vector<Look> looks = LooksAtOoms(names, settings, &analysis->ooms);
+  std::vector<StateLook> looks = LooksAtOoms(names, settings, &analysis->ooms);
   for (DeviceAnalyst& analyst : analysts) {
     analyst.TakeStated(analysis->ooms);
     analyst.Describe();

@@ -19,8 +19,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/progress.h"
 #include "replay/analysis.h"
+#include "trace/file_window.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {

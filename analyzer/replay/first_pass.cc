@@ -48,13 +48,6 @@ void FirstPass::BeginBatch() {
   checkpoints_.Offer(replay_.stream().place(), replay_.index(), state());
 }
 
-// What was alive counts as events before those that follow.
-void FirstPass::BeforeSnapshot() {
-  if (replay_.stream().entry().live_snapshot.front().keeps_other_memory) return;
-  resumed_at_start_ |= replay_.index() == 0;
-  resumed_later_ += replay_.index() != 0 ? 1 : 0;
-}
-
 void FirstPass::AfterSnapshot(const std::vector<LiveSnapshotBatch>& live_snapshot) {
   if (live_snapshot.back().keeps_other_memory) {
     existing_.Took(live_snapshot.back());

@@ -21,7 +21,7 @@
 #include "replay/analyze.h"
 #include "replay/counters.h"
 #include "replay/existing_log.h"
-#include "replay/fragmentation_history.h"
+#include "replay/fragmentation.h"
 #include "replay/mark_log.h"
 #include "replay/oom.h"
 #include "replay/series.h"
@@ -58,9 +58,6 @@ class FirstPass : private ReplayVisitor {
   const CuptiInfo& cupti() const { return cupti_; }  // without what only it saw
   uint64_t recovered_events() const { return recovered_events_; }
   EventCounts CountEvents() const;
-  // Its start is not that of the process: what was alive then was given.
-  bool resumed_at_start() const { return resumed_at_start_; }
-  uint64_t resumed_later() const { return resumed_later_; }  // as often a file was missing in the middle
   uint64_t live_snapshot_lost() const { return live_snapshot_lost_; }
   const std::vector<std::string>& disagreements() const { return disagreements_; }
   uint64_t origin_ns() const { return origin_ns_; }
@@ -80,7 +77,6 @@ class FirstPass : private ReplayVisitor {
  private:
   friend class Replay;  // of which this is a visitor
   bool Take(const EventBatch& batch, size_t i, const EventBatch* following);
-  void BeforeSnapshot();
   void AfterSnapshot(const std::vector<LiveSnapshotBatch>& live_snapshot);
   void BeginBatch();
   void TakeItems(const std::vector<BatchStream::Item>& items);
@@ -111,8 +107,7 @@ class FirstPass : private ReplayVisitor {
   std::vector<std::string> disagreements_;
   uint64_t compared_ = 0;
   uint64_t recovered_events_ = 0;
-  uint64_t live_snapshot_lost_ = 0, resumed_later_ = 0;
-  bool resumed_at_start_ = false;
+  uint64_t live_snapshot_lost_ = 0;
   bool complete_ = false;
   bool found_next_section_ = false;
   bool has_origin_ = false;

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "trace/mark_thread.h"
+#include "trace/mark_ranges.h"
 
 namespace gpumem {
 namespace {

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "trace/library_ranges.h"
+#include "trace/mark_ranges.h"
 
 namespace gpumem {
 

@@ -16,11 +16,128 @@
 #include <vector>
 
 #include "replay/analysis.h"
-#include "replay/plateaus.h"
 #include "replay/state/live_state.h"
-#include "replay/timeline.h"
 
 namespace gpumem {
+
+// PlateauFinder: the highest separate peaks of a series, in one pass. Two peaks are separate where the series falls
+// between them by at least 5 % of the earlier one and rises again by at least 5 % of the later one; so a training's
+// steps are separate peaks, and the many near-maxima inside one step are one. Keeps the `most` highest, the earlier of
+// equals. A value; not thread-safe.
+//
+//            peak A            peak B
+//             /\/\              /\          the two tops of A fall by less than 5 %
+//        ____/    \____________/  \___
+class PlateauFinder {
+ public:
+  explicit PlateauFinder(size_t most) : most_(most) {}
+
+  void Observe(uint64_t value, uint64_t time_ns, uint64_t event_index) {
+    if (is_rising_) {
+      if (value > top_.bytes) {
+        top_ = {value, time_ns, event_index};
+      } else if (value < top_.bytes - top_.bytes / kSeparation) {
+        Keep();
+        is_rising_ = false;
+        bottom_ = value;
+      }
+    } else if (value < bottom_) {
+      bottom_ = value;
+    } else if (value - bottom_ >= value / kSeparation && value > bottom_) {
+      is_rising_ = true;
+      top_ = {value, time_ns, event_index};
+    }
+  }
+
+  // Highest first.
+  std::vector<SeriesPeak> Finish() {
+    if (is_rising_) Keep();
+    is_rising_ = false;
+    return kept_;
+  }
+
+ private:
+  static constexpr uint64_t kSeparation = 20;  // one part in 20 is 5 %
+
+  void Keep() {
+    if (top_.bytes == 0) return;
+    const auto before = [](const SeriesPeak& a, const SeriesPeak& b) { return a.bytes > b.bytes; };
+    kept_.insert(std::upper_bound(kept_.begin(), kept_.end(), top_, before), top_);
+    if (kept_.size() > most_) kept_.pop_back();
+  }
+
+  size_t most_;
+  bool is_rising_ = true;
+  uint64_t bottom_ = 0;
+  SeriesPeak top_;
+  std::vector<SeriesPeak> kept_;
+};
+
+// Timeline: maxima (and the lowest moment) of a device's series in buckets of equal length, for a trace whose length is
+// not known before its end: when the buckets run out, neighbours merge and the length doubles, which loses no maximum.
+// Not thread-safe; a value.
+//
+//   Timeline timeline(origin_ns, 240);
+//   timeline.Observe(time_ns, event_index, values);   // after every event of the device
+//   timeline.Finish(end_ns);
+class Timeline {
+ public:
+  struct Bucket {
+    MeasureValues max;
+    uint64_t max_time_ns = 0;  // of the highest total, or of the highest allocated where total is flat
+    bool is_total_flat = true;
+    uint64_t low = UINT64_MAX;  // lowest allocated + other: what the program holds
+    uint64_t low_time_ns = 0;
+    uint64_t low_event_index = 0;
+  };
+
+  Timeline(uint64_t start_ns, uint32_t most_buckets)
+      : start_ns_(start_ns), most_(most_buckets < 2 ? 2 : most_buckets & ~1u) {}
+
+  void Observe(uint64_t time_ns, uint64_t event_index, const MeasureValues& values) {
+    if (time_ns >= bucket_end_ns_) Advance(time_ns, event_index);
+    Update(time_ns, event_index, values, &buckets_.back());
+    last_ = values;
+  }
+
+  // Fills up to the end of the trace.
+  void Finish(uint64_t end_ns, uint64_t event_index);
+
+  std::vector<TimelinePoint> Points() const;
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  uint64_t BucketStart(size_t bucket) const { return start_ns_ + bucket * width_ns_; }
+
+ private:
+  static void Update(uint64_t time_ns, uint64_t event_index, const MeasureValues& values, Bucket* bucket) {
+    if (values.total > bucket->max.total) {
+      bucket->max.total = values.total;
+      bucket->max_time_ns = time_ns;
+      bucket->is_total_flat = false;
+    }
+    if (values.allocated > bucket->max.allocated) {
+      bucket->max.allocated = values.allocated;
+      if (bucket->is_total_flat) bucket->max_time_ns = time_ns;
+    }
+    if (values.reserved > bucket->max.reserved) bucket->max.reserved = values.reserved;
+    if (values.other > bucket->max.other) bucket->max.other = values.other;
+    if (const uint64_t use = values.allocated + values.other; use < bucket->low) {
+      bucket->low = use;
+      bucket->low_time_ns = time_ns;
+      bucket->low_event_index = event_index;
+    }
+  }
+
+  void Advance(uint64_t time_ns, uint64_t event_index);
+  void Open(uint64_t event_index);
+  void Halve();
+
+  uint64_t start_ns_;
+  uint32_t most_;
+  uint64_t width_ns_ = 1024;    // doubled as needed
+  uint64_t bucket_end_ns_ = 0;  // of the last bucket
+  MeasureValues last_;          // holds from the last observation on
+  std::vector<Bucket> buckets_;
+};
 
 class DeviceSeries {
  public:

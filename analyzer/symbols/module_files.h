@@ -27,6 +27,20 @@
 
 namespace gpumem {
 
+// Files from a debuginfod server, by libdebuginfod, which is opened at run time: without it, and without
+// DEBUGINFOD_URLS in the environment, nothing is asked. It keeps what it fetched in a cache of its own. Not
+// thread-safe.
+//
+//   const std::string path = FetchDebugFile(build_id, DebugFileKind::kDebugInfo);   // "" = not to be had
+enum class DebugFileKind { kExecutable, kDebugInfo };
+
+// Path of a file on this machine. `build_id` in raw bytes.
+std::string FetchDebugFile(const std::string& build_id, DebugFileKind kind);
+
+// Whether a server would be asked; and if not although one is named, why.
+bool DebuginfodIsOn();
+std::string DebuginfodProblem();
+
 struct SymbolSearch {
   std::vector<std::string> symbols;  // files and folders; a folder is searched with all below it
   std::string sysroot;               // folder that stands for the traced machine's root; "" = this machine's files

@@ -16,7 +16,7 @@
 namespace gpumem {
 
 // The name itself where it is not mangled, or in a way that is not understood. At most 32 KiB. Hostile input may need
-// much memory and time: to be called where that is limited (isolated.h).
+// much memory and time: to be called where that is limited (address_lookup.h).
 std::string Demangle(const std::string& symbol);
 
 // Without return type, parameters, template arguments and qualifiers; of a mangled name the part that can be read off

@@ -17,12 +17,15 @@
 #ifndef GPUMEM_ANALYZER_SYMBOLS_SYMBOLIZER_H_
 #define GPUMEM_ANALYZER_SYMBOLS_SYMBOLIZER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "symbols/address_lookup.h"
 #include "symbols/module_files.h"
 #include "trace/stack_table.h"
 

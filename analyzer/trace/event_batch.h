@@ -21,6 +21,16 @@
 
 namespace gpumem {
 
+// TraceGap: packets that are missing from a damaged file, in one place. A value.
+struct TraceGap {
+  uint64_t packets = 0;
+  bool events_known = false;  // how many were in them
+  uint64_t events = 0;
+  uint64_t from_ns = 0, to_ns = 0;  // of the events around it; 0 = there is none on that side
+
+  bool MayHoldEvents() const { return !events_known || events != 0; }
+};
+
 // The kinds that are no call: what the program says about itself.
 constexpr bool IsMark(uint32_t kind) { return kind >= trace::MARK && kind <= trace::RECORDING_STOP; }
 
@@ -29,7 +39,7 @@ constexpr bool IsLabel(uint32_t kind) { return kind >= trace::TENSOR && kind <= 
 // In place of a function's name: nobody saw the call, since it came before recording began.
 constexpr uint32_t kExistingApi = UINT32_MAX;
 
-// What existed when recording began: told behind that, in force from there on (replay/state/existing_memory.h).
+// What existed when recording began: told behind that, in force from there on (replay/state/batch_stream.h).
 constexpr bool IsExisting(uint32_t kind) { return kind == trace::EXISTING || kind == trace::EXISTING_END; }
 // Whose events may have a text.
 constexpr bool HasText(uint32_t kind) { return IsMark(kind) || kind == trace::TENSOR; }
@@ -38,8 +48,6 @@ constexpr bool HasText(uint32_t kind) { return IsMark(kind) || kind == trace::TE
 class Column {
  public:
   uint64_t operator[](size_t i) const { return values_[i & mask_]; }
-  // Every event has the same value.
-  bool is_constant() const { return mask_ == 0; }
 
  private:
   friend class EventBatch;

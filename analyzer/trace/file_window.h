@@ -12,6 +12,7 @@
 #define GPUMEM_ANALYZER_TRACE_FILE_WINDOW_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,9 @@
 #include "absl/strings/string_view.h"
 
 namespace gpumem {
+
+// Called now and then from the reading thread: bytes of the file done, of all.
+using ProgressCallback = std::function<void(uint64_t done_bytes, uint64_t all_bytes)>;
 
 class FileWindow {
  public:

@@ -10,6 +10,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace gpumem {
 
@@ -31,6 +36,27 @@ inline constexpr size_t kMaxName = 16u << 10;  // further bytes of a name or pat
 
 // Rings of killed processes that are read for one file.
 inline constexpr uint64_t kMaxRings = 256;
+
+// What tables of a trace's definitions have in common: ids start at 1, and one that is not known is not an error.
+
+inline absl::Status ZeroId(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("a definition of ", what, " without id"));
+}
+
+// No name is longer; what is cut off ends with "...". UTF-8 stays UTF-8.
+inline std::string ClippedName(std::string name) {
+  if (name.size() <= kMaxName) return name;
+  size_t end = kMaxName;
+  while (end > 0 && (static_cast<uint8_t>(name[end]) & 0xc0) == 0x80) --end;
+  name.resize(end);
+  return name += "...";
+}
+
+template <typename Map>
+auto FindOrNull(const Map& map, uint32_t id) -> const typename Map::mapped_type* {
+  const auto it = map.find(id);
+  return it == map.end() ? nullptr : &it->second;
+}
 
 }  // namespace gpumem
 

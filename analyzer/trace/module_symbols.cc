@@ -9,7 +9,7 @@
 
 #include "base/utf8.h"
 #include "gpumem/trace.pb.h"
-#include "trace/definition_ids.h"
+#include "trace/limits.h"
 
 namespace gpumem {
 namespace {

@@ -22,6 +22,14 @@
 
 namespace gpumem {
 
+// Unpacks the payload of a Compressed packet, within the limits of limits.h. A pure function.
+//
+//   const std::string wrong = Decompress(codec, payload, size, dictionary, &content);
+
+// Decompresses `payload` into `out`, which gets exactly `size` bytes. Returns what is wrong, or "".
+std::string Decompress(uint64_t codec, absl::string_view payload, uint64_t size, absl::string_view dictionary,
+                       std::string* out);
+
 enum class FrameState {
   kWhole,     // `content` and `bytes` are set
   kEnd,       // the file ends here

@@ -15,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
-#include "trace/decompress.h"
 #include "trace/file_window.h"
 #include "trace/packet_frame.h"
 #include "trace/wire.h"

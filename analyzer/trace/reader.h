@@ -40,7 +40,6 @@
 #include "trace/ring/ring_recovery.h"
 #include "trace/series.h"
 #include "trace/stack_table.h"
-#include "trace/trace_gap.h"
 
 namespace gpumem {
 

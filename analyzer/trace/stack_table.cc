@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "gpumem/trace.pb.h"
-#include "trace/definition_ids.h"
 #include "trace/event_batch.h"
 #include "trace/limits.h"
 #include "trace/wire.h"

@@ -52,7 +52,7 @@ struct FlameInput {
 // The page's data: compact, and without `<`.
 std::string FlameData(const FlameInput& input, const FlameTree& tree);
 
-// The same after the members that every answer about a trace has (WriteJsonCommon).
+// The same after the members that every answer about a trace has (HeadFields).
 std::string FlameJson(const FlameInput& input, const FlameTree& tree);
 
 }  // namespace gpumem

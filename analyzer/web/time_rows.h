@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "replay/state/measures.h"
+#include "replay/state/accounts.h"
 
 namespace gpumem {
 

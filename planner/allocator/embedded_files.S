@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
    SPDX-FileCopyrightText: The gpumemshim authors
 
-   The driver as bytes of the program: embedded_driver.h. */
+   The driver as bytes of the program: replayer.cc. */
         .section .rodata
         .global gpumem_replay_driver_begin, gpumem_replay_driver_end
 gpumem_replay_driver_begin:

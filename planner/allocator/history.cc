@@ -15,9 +15,7 @@
 #include "base/status_macros.h"
 #include "planner/allocator/beginning.h"
 #include "planner/allocator/hindsight.h"
-#include "planner/allocator/release_reason.h"
 #include "planner/allocator/request_file.h"
-#include "planner/allocator/room_bounds.h"
 #include "replay/state/checkpoints.h"
 #include "replay/state/replay.h"
 

@@ -13,8 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "ledger/load/input.h"
 #include "planner/allocator/history.h"
 #include "planner/allocator/segment_log.h"
+#include "render/page.h"
 
 namespace gpumem::plan {
 
@@ -89,6 +91,27 @@ struct ReplayAnswer {
 
 // The what-if that needs least, of those that got to the end; null where there is none.
 const ReplayedRun* BestOf(const ReplayAnswer& answer);
+
+// A ReplayAnswer as one screen: the answer in a sentence, a row a setting, and how far it can be trusted.
+//
+//   AddReplay(answer, &page);
+//
+// Thread-safety: pure functions.
+
+void AddReplay(const ReplayAnswer& answer, Page* page);
+
+// The answer in one sentence, without a full stop: "expandable_segments:True would have kept 4.10 GiB less reserved
+// (12.3 GiB -> 8.20 GiB)".
+std::string ReplaySentence(const ReplayAnswer& answer);
+
+// How settings are named: "defaults" where there are none.
+std::string ConfName(const std::string& conf);
+
+// A ReplayAnswer as JSON (docs/json.md).
+//
+//   console->Print(ReplayJson(answer, input));
+
+std::string ReplayJson(const ReplayAnswer& answer, const ReportInput& input);
 
 }  // namespace gpumem::plan
 

@@ -19,21 +19,30 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/file_output.h"
 #include "base/format.h"
 #include "base/json_reader.h"
 #include "base/output_file.h"
 #include "base/status_macros.h"
-#include "base/temporary_folder.h"
-#include "planner/allocator/embedded_driver.h"
 #include "planner/allocator/find_torch.h"
 #include "planner/allocator/request_file.h"
 #include "planner/allocator/segment_log.h"
 #include "planner/launch/embedded.h"
 #include "planner/launch/run_pool.h"
 
+extern "C" {
+extern const char gpumem_replay_driver_begin[], gpumem_replay_driver_end[];
+}
+
 namespace gpumem::plan {
 namespace {
+
+// replay_driver.py, which the program carries in itself: gpumemshim is one file to copy.
+
+absl::string_view EmbeddedReplayDriver() {
+  return {gpumem_replay_driver_begin, static_cast<size_t>(gpumem_replay_driver_end - gpumem_replay_driver_begin)};
+}
 
 namespace fs = std::filesystem;
 

@@ -8,7 +8,7 @@
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
-#include "planner/charts/look.h"
+#include "planner/charts/charts.h"
 #include "planner/charts/text_measure.h"
 
 namespace gpumem::plots {

@@ -5,10 +5,62 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 #include <utility>
 
 namespace gpumem::plots {
+namespace {
+
+constexpr Color kPalette[] = {
+    {0, 114, 178},    // blue
+    {230, 159, 0},    // orange
+    {0, 158, 115},    // green
+    {204, 121, 167},  // purple
+    {86, 180, 233},   // sky
+    {213, 94, 0},     // vermilion
+    {120, 94, 60},    // brown in place of Okabe and Ito's black, which is the ink
+    {222, 208, 50},   // yellow, darker than theirs: it must show on white
+};
+
+// Five stops from a pale yellow to a deep blue, as in ColorBrewer's YlGnBu.
+constexpr Color kScale[] = {{255, 255, 217}, {199, 233, 180}, {65, 182, 196}, {34, 94, 168}, {8, 29, 88}};
+
+uint8_t Between(uint8_t from, uint8_t to, double share) {
+  return static_cast<uint8_t>(std::lround(from + (to - from) * share));
+}
+
+}  // namespace
+
+Color PaletteColor(size_t index) {
+  const Color color = kPalette[index % std::size(kPalette)];
+  const size_t round = std::min<size_t>(index / std::size(kPalette), 3);
+  return Mix(color, kPaper, 0.25 * static_cast<double>(round));
+}
+
+Color Mix(Color from, Color to, double share) {
+  const double part = std::isnan(share) ? 0 : std::clamp(share, 0.0, 1.0);
+  return {Between(from.red, to.red, part), Between(from.green, to.green, part), Between(from.blue, to.blue, part),
+          from.alpha + (to.alpha - from.alpha) * part};
+}
+
+Color WithAlpha(Color color, double alpha) {
+  color.alpha = alpha;
+  return color;
+}
+
+Color ScaleColor(double share) {
+  constexpr size_t kSteps = std::size(kScale) - 1;
+  const double at = (std::isnan(share) ? 0 : std::clamp(share, 0.0, 1.0)) * kSteps;
+  const size_t step = std::min(static_cast<size_t>(at), kSteps - 1);
+  return Mix(kScale[step], kScale[step + 1], at - static_cast<double>(step));
+}
+
+Color TextColorOn(Color background) {
+  const double lightness = 0.299 * background.red + 0.587 * background.green + 0.114 * background.blue;
+  return lightness > 140 ? kInk : kPaper;
+}
+
 namespace {
 
 constexpr double kSliceSteps = 180;  // straight pieces of a full turn
@@ -19,7 +71,7 @@ bool IsFinite(Point point) { return std::isfinite(point.x) && std::isfinite(poin
 
 void Canvas::Add(PathMark mark) {
   if (mark.points.size() < 2 || !std::all_of(mark.points.begin(), mark.points.end(), IsFinite)) return;
-  marks_.push_back(std::move(mark));
+  marks_.emplace_back(std::move(mark));
 }
 
 void Canvas::Rectangle(const Box& box, Color fill, std::optional<Stroke> stroke) {
@@ -39,7 +91,7 @@ void Canvas::Polygon(std::vector<Point> points, Color fill, std::optional<Stroke
 
 void Canvas::Circle(Point center, double radius, Color fill, std::optional<Stroke> stroke) {
   if (IsFinite(center) && std::isfinite(radius) && radius > 0)
-    marks_.push_back(CircleMark{center, radius, fill, stroke});
+    marks_.emplace_back(CircleMark{center, radius, fill, stroke});
 }
 
 void Canvas::Slice(Point center, double radius, double from, double to, Color fill, std::optional<Stroke> stroke) {
@@ -56,7 +108,7 @@ void Canvas::Slice(Point center, double radius, double from, double to, Color fi
 }
 
 void Canvas::Text(Point at, absl::string_view text, const TextLook& look) {
-  if (!text.empty() && IsFinite(at)) marks_.push_back(TextMark{at, std::string(text), look});
+  if (!text.empty() && IsFinite(at)) marks_.emplace_back(TextMark{at, std::string(text), look});
 }
 
 }  // namespace gpumem::plots

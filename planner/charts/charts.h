@@ -23,6 +23,15 @@
 
 namespace gpumem::plots {
 
+// Sizes that all charts share, in points. A figure is 1200 points wide and is often seen at a third of that, so text is
+// large and lines are thick.
+
+inline constexpr double kFigureTitleSize = 34, kSubtitleSize = 19, kPanelTitleSize = 24, kLabelSize = 17,
+                        kSmallestSize = 11;
+inline constexpr double kLineWidth = 3.5, kGridWidth = 1.2, kMarkRadius = 6;
+inline constexpr double kGap = 8;            // between a thing and its label
+inline constexpr double kLineHeight = 1.35;  // of a text's size
+
 // A dashed line across: the device's memory. Where it lies far above all values only its label is shown, so that it
 // does not press them flat.
 struct Limit {

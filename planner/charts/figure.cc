@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "planner/charts/axes.h"
-#include "planner/charts/look.h"
+#include "planner/charts/charts.h"
 #include "planner/charts/text_measure.h"
 
 namespace gpumem::plots {

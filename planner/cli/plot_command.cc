@@ -16,9 +16,8 @@
 #include "cli/look/view_file.h"
 #include "cli/trace_options.h"
 #include "ledger/load/find_traces.h"
+#include "planner/charts/picture.h"
 #include "planner/charts/plots/plot.h"
-#include "planner/charts/png.h"
-#include "planner/charts/vector_picture.h"
 #include "web/page_trace.h"
 
 namespace gpumem::plan {

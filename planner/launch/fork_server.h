@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/launch/python_command.h"
+#include "planner/launch/program.h"
 #include "planner/launch/simulated_run.h"
 
 namespace gpumem::plan {

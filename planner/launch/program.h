@@ -14,6 +14,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,22 @@ absl::StatusOr<pid_t> StartProgram(const ProgramStart& start);
 
 // CLOCK_MONOTONIC.
 double MonotonicSeconds();
+
+// Takes a command line of Python apart: what is the interpreter's, what it runs, and what the program gets.
+//
+//   ParsePythonCommand({"python3", "-u", "train.py", "--lr", "1"})
+//   // interpreter {"python3", "-u"}, script "train.py", arguments {"--lr", "1"}
+//
+// Thread-safety: pure function.
+
+struct PythonCommand {
+  std::vector<std::string> interpreter;  // with its own options
+  std::string script, module;            // one of them
+  std::vector<std::string> arguments;
+};
+
+// None where it is not Python, or runs neither a script nor a module (-c, standard input).
+std::optional<PythonCommand> ParsePythonCommand(const std::vector<std::string>& command);
 
 }  // namespace gpumem::plan
 

@@ -24,7 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "planner/launch/fork_server.h"
-#include "planner/launch/python_command.h"
+#include "planner/launch/program.h"
 #include "planner/launch/simulated_run.h"
 
 namespace gpumem::plan {

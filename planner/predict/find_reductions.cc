@@ -10,8 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/format.h"
-#include "planner/predict/change_kinds.h"
 #include "planner/predict/verdict.h"
+#include "planner/predict/what_if.h"
 
 namespace gpumem::plan {
 namespace {

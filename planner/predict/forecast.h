@@ -13,12 +13,51 @@
 #include <string>
 #include <vector>
 
+#include "ledger/load/input.h"
 #include "planner/launch/device_profile.h"
 #include "planner/launch/process_result.h"
-#include "planner/predict/host_reads.h"
 #include "replay/analysis.h"
+#include "replay/analyze.h"
+#include "symbols/symbolizer.h"
 
 namespace gpumem::plan {
+
+// Where a program on simulated CUDA read device memory: what came was not computed, so what it did next may be
+// otherwise on a GPU. By operator and line.
+//
+//   HostReadCounts counts;
+//   LoadTrace(options, {path}, console, [&](const OpenTrace& trace) { counts = CountHostReads(trace); });
+//   std::vector<HostRead> reads = DescribeHostReads(counts, input);
+//
+// Pure functions, but for the reader's place.
+
+struct HostReadCount {
+  uint64_t count = 0, bytes = 0, largest = 0;
+};
+using HostReadCounts = std::map<uint64_t, HostReadCount>;  // by stack
+
+// `last_alloc_ns`: when the last allocation succeeded; may be null.
+HostReadCounts CountHostReads(const OpenTrace& trace, uint64_t* last_alloc_ns = nullptr);
+
+enum class HostReadKind : uint8_t {
+  kShape,   // how many were found decides the size of what comes next: nonzero, masks, unique
+  kBranch,  // the truth of a tensor: if, while, assert
+  kValue,   // one number: item(), float(), a loss that is printed
+  kCopy,    // several: .cpu(), .tolist(), .numpy()
+};
+
+struct HostRead {
+  HostReadKind kind = HostReadKind::kCopy;
+  std::string operation;  // "aten::nonzero"; "" where nothing tells
+  std::string site;       // the program's line
+  uint64_t count = 0, bytes = 0;
+};
+
+// The kind that the functions of a stack, innermost first, tell; `largest` is of its reads, in bytes.
+HostReadKind KindOfRead(const std::vector<ResolvedFrame>& frames, uint64_t largest, std::string* operation);
+
+// Those that may decide what comes next first; then by count.
+std::vector<HostRead> DescribeHostReads(const HostReadCounts& counts, const ReportInput& input);
 
 // What `gpumemshim plan --explain` found out: changes that save memory, each measured by a run of the program with it,
 // what they cost, and the cheapest ones that bring the program down to a goal. Plain values; sizes are bytes.

@@ -15,7 +15,7 @@
 #include "answers/report/state.h"
 #include "base/secrets.h"
 #include "planner/launch/program.h"
-#include "planner/predict/host_reads.h"
+#include "planner/predict/forecast.h"
 #include "symbols/symbol_cache.h"
 
 namespace gpumem::plan {

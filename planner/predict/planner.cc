@@ -15,10 +15,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/file_output.h"
 #include "base/format.h"
 #include "base/output_file.h"
 #include "base/status_macros.h"
-#include "base/temporary_folder.h"
 #include "planner/launch/program.h"
 
 namespace gpumem::plan {

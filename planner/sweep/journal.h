@@ -39,8 +39,6 @@ class SweepJournal {
 
   // An empty folder for the runs of this sweep; what an earlier one left in it is gone. It goes with the journal.
   const std::string& working_folder() const { return working_; }
-  // For the configurations' traces.
-  std::string traces_folder() const { return directory_ + "/traces"; }
   const std::string& directory() const { return directory_; }
 
  private:

@@ -72,6 +72,19 @@ std::vector<AxisScaling> FitScaling(const std::vector<SweepRow>& rows);
 // One line that says it, with how far it can be relied on, but without the axis' name.
 std::string ScalingSentence(const AxisScaling& scaling, SweepLanguage language);
 
+// The simplest curve through measured points. Pure function.
+//
+//   FitCurve({1, 2, 4, 8}, {3, 5, 9, 17}).fit.model   // kLinear: 1 + 2 x
+struct CurveFit {
+  ScalingFit fit;
+  bool weak = false;  // no point is left over to contradict it
+};
+
+// `x` ascends without repetitions; `y` is as long. A more complicated curve is taken only where the simpler one is off
+// by more than a fiftieth of the whole change and the other three times better. A square needs four points to be more
+// than what three points look like.
+CurveFit FitCurve(const std::vector<double>& x, const std::vector<uint64_t>& y);
+
 }  // namespace gpumem::plan
 
 #endif  // GPUMEM_PLANNER_SWEEP_SCALING_H_

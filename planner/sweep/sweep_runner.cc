@@ -18,7 +18,7 @@
 #include "base/output_file.h"
 #include "base/secrets.h"
 #include "base/status_macros.h"
-#include "planner/launch/python_command.h"
+#include "planner/launch/program.h"
 #include "planner/sweep/measured_row.h"
 
 namespace gpumem::plan {

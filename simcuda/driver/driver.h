@@ -80,9 +80,6 @@ CUresult CurrentCaller(const char* api, Caller* caller);
 // The result that CurrentCaller() would give.
 CUresult CheckContext();
 
-// All of the driver's functions return 801 through this where they are not simulated.
-CUresult NotSimulated(const char* function);
-
 // One unit of progress of the program; ends the process where SIMCUDA_MAX_LAUNCHES or SIMCUDA_MAX_SECONDS is exceeded.
 void WatchProgress(uint64_t launches);
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "live/ctl_answers.h"
 #include "live/ctl_client.h"
-#include "live/ctl_status.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto answer = gpumem::ControlAnswer::Parse({reinterpret_cast<const char*>(data), size});

@@ -19,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "live/live_job.h"
-#include "live/live_worker.h"
 #include "live/serve/live_server.h"
 #include "live/serve/page_maker.h"
 #include "testing/trace_builder.h"

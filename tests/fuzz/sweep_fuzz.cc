@@ -8,7 +8,7 @@
 #include <string>
 
 #include "planner/launch/process_result.h"
-#include "planner/launch/python_command.h"
+#include "planner/launch/program.h"
 #include "planner/sweep/constraint.h"
 #include "planner/sweep/row_json.h"
 #include "planner/sweep/spec.h"

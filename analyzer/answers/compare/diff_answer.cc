@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
-#include "base/shown.h"
 #include "ledger/stacks/names.h"
 
 namespace gpumem {

@@ -17,7 +17,6 @@
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "base/format.h"
-#include "base/shown.h"
 #include "ledger/stacks/names.h"
 #include "render/cells.h"
 #include "render/instants.h"

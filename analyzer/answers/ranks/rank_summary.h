@@ -15,7 +15,7 @@
 #include "answers/compare/run_facts.h"
 #include "answers/ranks/step_peaks.h"
 #include "ledger/attribution/category.h"
-#include "trace/roles.h"
+#include "trace/object_table.h"
 
 namespace gpumem {
 

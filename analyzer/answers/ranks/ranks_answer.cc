@@ -11,9 +11,8 @@
 #include "answers/compare/diff_answer.h"
 #include "answers/ranks/ranks_report.h"
 #include "base/format.h"
-#include "base/shown.h"
 #include "ledger/stacks/names.h"
-#include "trace/roles.h"
+#include "trace/object_table.h"
 
 namespace gpumem {
 namespace {

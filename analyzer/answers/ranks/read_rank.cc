@@ -18,7 +18,6 @@
 #include "ledger/load/moment.h"
 #include "shared/event.h"
 #include "trace/object_table.h"
-#include "trace/roles.h"
 
 namespace gpumem {
 namespace {

@@ -10,7 +10,6 @@
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
-#include "base/shown.h"
 #include "ledger/stacks/names.h"
 #include "render/instants.h"
 

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "answers/report/sections.h"
 #include "base/format.h"
-#include "base/shown.h"
 #include "base/utf8.h"
 #include "ledger/stacks/frame_class.h"
 #include "ledger/stacks/names.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/terminal.h"
+#include "base/console.h"
 #include "ledger/load/input.h"
 
 namespace gpumem {

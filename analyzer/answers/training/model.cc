@@ -13,7 +13,6 @@
 #include "answers/parts/model_parts.h"
 #include "answers/training/training.h"
 #include "base/format.h"
-#include "base/shown.h"
 #include "render/cells.h"
 
 namespace gpumem {

@@ -11,7 +11,6 @@
 #include "answers/parts/categories.h"
 #include "answers/training/training.h"
 #include "base/format.h"
-#include "base/shown.h"
 #include "ledger/attribution/attribution.h"
 #include "ledger/attribution/stage_log.h"
 #include "ledger/stacks/names.h"

@@ -8,7 +8,6 @@
 #include "answers/parts/categories.h"
 #include "answers/training/training.h"
 #include "base/format.h"
-#include "base/shown.h"
 #include "ledger/attribution/attribution.h"
 #include "ledger/stacks/names.h"
 #include "render/instants.h"

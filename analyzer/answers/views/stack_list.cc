@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "answers/views/lists.h"
 #include "base/format.h"
-#include "base/shown.h"
 #include "base/utf8.h"
 
 namespace gpumem {

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "answers/views/lists.h"
 #include "base/format.h"
-#include "base/shown.h"
 
 namespace gpumem {
 namespace {

@@ -17,8 +17,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "base/child_output.h"
 #include "base/output_file.h"
+#include "base/process.h"
 #include "base/status_macros.h"
 #include "cli/bundle/masked_trace.h"
 

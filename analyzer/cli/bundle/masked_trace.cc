@@ -17,7 +17,7 @@
 #include "gpumem/trace.pb.h"
 #include "trace/packet_reader.h"
 #include "trace/ring/ring_recovery.h"
-#include "trace/write/packet_writer.h"
+#include "trace/write/trace_writer.h"
 
 namespace gpumem {
 namespace {

@@ -23,7 +23,7 @@
 #include "answers/ranks/rank_files.h"
 #include "answers/ranks/read_rank.h"
 #include "answers/ranks/summary_file.h"
-#include "base/half_written.h"
+#include "base/file_output.h"
 #include "base/output_file.h"
 #include "base/parallel_work.h"
 #include "base/status_macros.h"
@@ -36,7 +36,7 @@
 #include "query/session.h"
 #include "query/table_writer.h"
 #include "query/views.h"
-#include "trace/roles.h"
+#include "trace/object_table.h"
 
 namespace gpumem {
 namespace {

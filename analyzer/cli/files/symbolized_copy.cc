@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "cli/copy_bytes.h"
 #include "trace/process_state.h"
-#include "trace/write/packet_writer.h"
+#include "trace/write/trace_writer.h"
 
 namespace gpumem {
 namespace {

@@ -17,11 +17,9 @@
 #include "cli/commands.h"
 #include "cli/live/ctl_memory.h"
 #include "cli/trace_options.h"
+#include "live/ctl_answers.h"
 #include "live/ctl_client.h"
-#include "live/ctl_console.h"
-#include "live/ctl_live.h"
 #include "live/ctl_snapshot.h"
-#include "live/ctl_status.h"
 
 namespace gpumem {
 namespace {

@@ -10,15 +10,15 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "answers/parts/attribution_answer.h"
+#include "base/file_output.h"
 #include "base/json_writer.h"
 #include "base/status_macros.h"
-#include "base/temporary_folder.h"
 #include "cli/trace_options.h"
 #include "ledger/load/attribute.h"
 #include "ledger/load/moment.h"
+#include "live/ctl_answers.h"
 #include "live/ctl_client.h"
 #include "live/ctl_snapshot.h"
-#include "live/ctl_status.h"
 #include "render/draw.h"
 
 namespace gpumem {

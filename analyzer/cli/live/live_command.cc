@@ -11,9 +11,8 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/symbol_flags.h"
+#include "live/live_frame.h"
 #include "live/live_job.h"
-#include "live/live_json.h"
-#include "live/live_screen.h"
 #include "live/live_view.h"
 
 namespace gpumem {

@@ -19,8 +19,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "attach/preload.h"
-#include "base/child_output.h"
 #include "base/json_writer.h"
+#include "base/process.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 

@@ -9,7 +9,6 @@
 #include "cli/commands.h"
 #include "cli/symbol_flags.h"
 #include "live/live_job.h"
-#include "live/live_worker.h"
 #include "live/serve/access.h"
 #include "live/serve/live_server.h"
 #include "live/serve/page_maker.h"

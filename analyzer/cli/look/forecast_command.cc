@@ -10,8 +10,8 @@
 #include "cli/commands.h"
 #include "cli/trace_options.h"
 #include "ledger/load/findings.h"
+#include "live/watch/callbacks.h"
 #include "live/watch/forecast_watch.h"
-#include "live/watch/webhook.h"
 #include "render/draw.h"
 
 namespace gpumem {

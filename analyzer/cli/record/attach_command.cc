@@ -22,14 +22,14 @@
 #include "attach/processes.h"
 #include "base/format.h"
 #include "base/json_writer.h"
-#include "base/process_status.h"
+#include "base/process.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/trace_options.h"
+#include "live/ctl_answers.h"
 #include "live/ctl_client.h"
-#include "live/ctl_status.h"
 
 namespace gpumem {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "cli/record/doctor_checks.h"
-#include "symbols/debuginfod.h"
+#include "symbols/module_files.h"
 #include "symbols/symbol_cache.h"
 
 namespace gpumem {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "trace/mark_thread.h"
+#include "trace/mark_ranges.h"
 
 namespace gpumem {
 namespace {

@@ -33,7 +33,7 @@
 #include "ledger/attribution/stack_classification.h"
 #include "ledger/attribution/step_log.h"
 #include "replay/analysis.h"
-#include "trace/library_ranges.h"
+#include "trace/mark_ranges.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {

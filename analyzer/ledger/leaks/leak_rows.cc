@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "ledger/leaks/replacement.h"
-#include "replay/state/device_counters.h"
+#include "replay/state/accounts.h"
 
 namespace gpumem {
 namespace {

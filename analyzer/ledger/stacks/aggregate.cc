@@ -11,7 +11,7 @@
 #include "ledger/stacks/process_moments.h"
 #include "ledger/stacks/weight_map.h"
 #include "replay/state/accounts.h"
-#include "replay/state/revisit.h"
+#include "replay/state/replay.h"
 
 namespace gpumem {
 namespace {
@@ -96,7 +96,7 @@ std::optional<uint64_t> InstantOf(const Analysis& analysis, ViewMode mode, Aggre
 
 // What was alive at an instant of each device.
 void AggregateLive(const OpenTrace& trace, AggregatedStacks* result, Aggregator* aggregator) {
-  std::vector<Look> looks;
+  std::vector<StateLook> looks;
   for (AggregatedDevice& aggregated : result->devices) {
     const std::optional<uint64_t> event_index = InstantOf(*trace.analysis, result->mode, &aggregated);
     if (!event_index) continue;

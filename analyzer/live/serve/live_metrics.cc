@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/metric_text.h"
+#include "base/text_formats.h"
 
 namespace gpumem {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// A LiveFrame as text exposition for Prometheus (base/metric_text.h): what each program holds now, its peak, steps and
+// A LiveFrame as text exposition for Prometheus (base/text_formats.h): what each program holds now, its peak, steps and
 // losses. docs/commands/serve.md names the metrics. Pure.
 //
 //   LiveMetrics(frame)   // gpumemshim_allocated_bytes{program="train",trace="train.4242.gmtrace",device="0"}

@@ -20,10 +20,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "live/live_json.h"
+#include "live/live_frame.h"
 #include "live/serve/access.h"
 #include "live/serve/connections.h"
-#include "live/serve/listeners.h"
 #include "live/serve/live_metrics.h"
 #include "web/report_page.h"
 

@@ -24,7 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "live/live_worker.h"
+#include "live/live_job.h"
 #include "live/serve/page_maker.h"
 
 namespace gpumem {

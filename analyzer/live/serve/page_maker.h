@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/child_output.h"
+#include "base/process.h"
 
 namespace gpumem {
 

@@ -16,16 +16,57 @@
 #ifndef GPUMEM_ANALYZER_LIVE_WATCH_CALLBACKS_H_
 #define GPUMEM_ANALYZER_LIVE_WATCH_CALLBACKS_H_
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "live/watch/callback_process.h"
+#include "absl/strings/string_view.h"
 
 namespace gpumem {
+
+// CallbackProcess: a command of the user's that runs beside us and can hold up nobody: it is never waited for, has a
+// process group of its own, and is killed with all of it at its deadline. It reads a text on standard input; what it
+// prints goes to our standard error. Time is the caller's, in ns of one clock.
+//
+// Not thread-safe. Failure: an end with a text that says what happened.
+//
+//   CallbackProcess process;
+//   process.Start({"/bin/sh", "-c", command}, {"GPUMEMSHIM_RISK=high"}, json, now_ns + 30'000'000'000);
+//   if (const auto end = process.Poll(now_ns)) end->text;    // "exited with code 3"
+
+struct CallbackEnd {
+  bool is_fine = false;
+  std::string text;
+};
+
+class CallbackProcess {
+ public:
+  CallbackProcess() = default;
+  CallbackProcess(const CallbackProcess&) = delete;
+  CallbackProcess& operator=(const CallbackProcess&) = delete;
+  ~CallbackProcess() { Kill(); }
+
+  // Not while one runs. Where it cannot be started the next Poll says why. `variables`: "NAME=value", beside ours.
+  void Start(const std::vector<std::string>& command, const std::vector<std::string>& variables,
+             const std::string& input, uint64_t now_ns, uint64_t deadline_ns);
+
+  bool is_running() const { return pid_ != 0; }
+  // How it ended, once; kills it at its deadline.
+  std::optional<CallbackEnd> Poll(uint64_t now_ns);
+  // Ends it now, with all that it started in its group.
+  void Kill();
+
+ private:
+  pid_t pid_ = 0;
+  uint64_t started_ns_ = 0, deadline_ns_ = 0;
+  std::string problem_;
+};
 
 struct CallbackSettings {
   std::string command;  // for /bin/sh; "" = none
@@ -69,6 +110,23 @@ class Callbacks {
   std::array<CallbackProcess, 2> processes_;  // by kind
   std::vector<CallbackReport> reports_;       // to be polled
 };
+
+// Where a webhook may go: an http or https address whose host is on a list that the user wrote. This machine itself is
+// always on it. Redirects are not followed. The request is made by curl, so that TLS and proxies are as everywhere else
+// on the machine. Pure functions.
+//
+//   GPUMEM_RETURN_IF_ERROR(CheckWebhook("https://hooks.example.org/T1", {"hooks.example.org"}));
+
+// Lower case, without user, port and path; "" where it is not an http or https address.
+std::string WebhookHost(absl::string_view url);
+
+// InvalidArgument, with the flag to give, where it may not go there.
+absl::Status CheckWebhook(absl::string_view url, const std::vector<std::string>& hosts);
+
+// The command that posts, and what it reads on standard input: the address is a secret, and arguments are seen by
+// everybody on the machine.
+std::vector<std::string> WebhookCommand();
+std::string WebhookInput(absl::string_view url, absl::string_view json, double timeout_s);
 
 }  // namespace gpumem
 

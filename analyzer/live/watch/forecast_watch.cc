@@ -14,13 +14,24 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "answers/report/forecast_marks.h"
-#include "base/process_status.h"
+#include "base/process.h"
 #include "base/status_macros.h"
 #include "ledger/load/findings.h"
 #include "ledger/load/load_trace.h"
 #include "live/ctl_client.h"
 
 namespace gpumem {
+
+bool Alarm::Sees(const Outlook& outlook, uint64_t now_ns) {
+  if (outlook.forecast.kind != ForecastKind::kReaches || outlook.risk < limits_.least) return false;
+  const bool is_higher = warnings_ == 0 || outlook.risk > highest_;
+  if (!is_higher && now_ns - last_ns_ < limits_.pause_ns) return false;
+  if (is_higher) highest_ = outlook.risk;
+  ++warnings_;
+  last_ns_ = now_ns;
+  return true;
+}
+
 namespace {
 
 constexpr double kRestBesideCallbacks = 0.1;  // seconds; how late a deadline is noticed

@@ -17,18 +17,48 @@
 #ifndef GPUMEM_ANALYZER_LIVE_WATCH_FORECAST_WATCH_H_
 #define GPUMEM_ANALYZER_LIVE_WATCH_FORECAST_WATCH_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "answers/outlook/outlook.h"
 #include "base/console.h"
 #include "live/live_job.h"
-#include "live/watch/alarm.h"
 #include "live/watch/callbacks.h"
 #include "live/watch/watch_line.h"
 
 namespace gpumem {
+
+// Alarm: when the forecast of one program is worth a warning. The first time that memory is to run out at this rate
+// with at least a given risk; then when the risk is higher than ever before; then again after a pause. So a forecast
+// that comes and goes warns once a pause, and never more than two times beyond. Pure; time is the caller's.
+//
+//   Alarm alarm({RiskLevel::kHigh, 600'000'000'000});
+//   if (alarm.Sees(outlook, now_ns)) Warn(alarm.is_first());
+
+struct AlarmLimits {
+  RiskLevel least = RiskLevel::kMedium;  // below: no warning
+  uint64_t pause_ns = 600'000'000'000;   // until the same is said again
+};
+
+class Alarm {
+ public:
+  explicit Alarm(const AlarmLimits& limits) : limits_(limits) {}
+
+  // Whether to warn now. True counts as a warning that was given.
+  bool Sees(const Outlook& outlook, uint64_t now_ns);
+
+  uint64_t warnings() const { return warnings_; }
+  bool is_first() const { return warnings_ == 1; }  // the warning given last
+
+ private:
+  AlarmLimits limits_;
+  uint64_t warnings_ = 0;
+  uint64_t last_ns_ = 0;
+  RiskLevel highest_ = RiskLevel::kLow;
+};
 
 struct WatchSettings {
   std::string place;  // as LiveJob::Open has it

@@ -37,7 +37,7 @@ void Process(const LiveProcess& process, JsonWriter* json) {
   process.process.rank >= 0 ? json->Value(process.process.rank) : json->Null();
 }
 
-std::string Clock(int64_t realtime_ns, const char* format = "%H:%M:%S") {
+std::string ClockTime(int64_t realtime_ns, const char* format = "%H:%M:%S") {
   const std::time_t seconds = realtime_ns / 1'000'000'000;
   std::tm local{};
   char text[32];
@@ -52,8 +52,8 @@ std::string TimeOfDay(const WatchWarning& warning) {
   if (!std::isfinite(forecast.latest) || forecast.latest * step_ns < kShownFrom || forecast.latest * step_ns > kYear)
     return "";
   const auto after = [&](double steps) {
-    return Clock(warning.realtime_ns + static_cast<int64_t>(steps * step_ns),
-                 forecast.latest * step_ns < kHalfADay ? "%H:%M" : "%Y-%m-%d %H:%M");
+    return ClockTime(warning.realtime_ns + static_cast<int64_t>(steps * step_ns),
+                     forecast.latest * step_ns < kHalfADay ? "%H:%M" : "%Y-%m-%d %H:%M");
   };
   return absl::StrCat("; that is ", after(forecast.earliest), " to ", after(forecast.latest));
 }
@@ -67,8 +67,8 @@ std::string Who(const LiveProcess& process) {
 }  // namespace
 
 std::string WarningText(const WatchWarning& warning) {
-  return absl::StrCat(Clock(warning.realtime_ns), "  ", Who(warning.process), "  GPU ", warning.outlook.device, "  ",
-                      RiskLevelName(warning.outlook.risk), " risk: ", EscapeControls(warning.outlook.sentence),
+  return absl::StrCat(ClockTime(warning.realtime_ns), "  ", Who(warning.process), "  GPU ", warning.outlook.device,
+                      "  ", RiskLevelName(warning.outlook.risk), " risk: ", EscapeControls(warning.outlook.sentence),
                       TimeOfDay(warning), "\n");
 }
 

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
-//
-// Allocations, pinned host memory and imports. cuda_memory_vmm.cc has virtual memory management, cuda_memory_ranges.cc
-// the search.
 
 #include "replay/state/cuda_memory.h"
 
@@ -10,6 +7,9 @@
 
 namespace gpumem {
 namespace {
+
+// Allocations, pinned host memory and imports. cuda_memory_vmm.cc has virtual memory management, cuda_memory_ranges.cc
+// the search.
 
 // How CUDA gives out plain memory: in pages, which smaller allocations share.
 constexpr uint64_t kPage = uint64_t{2} << 20, kSharesPageBelow = uint64_t{1} << 20, kSmallStep = 512;

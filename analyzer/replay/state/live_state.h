@@ -13,22 +13,73 @@
 #ifndef GPUMEM_ANALYZER_REPLAY_STATE_LIVE_STATE_H_
 #define GPUMEM_ANALYZER_REPLAY_STATE_LIVE_STATE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "replay/state/accounts.h"
 #include "replay/state/address_index.h"
 #include "replay/state/batch_stream.h"
 #include "replay/state/cuda_memory.h"
-#include "replay/state/driver_use.h"
-#include "replay/state/earlier_blocks.h"
 #include "replay/state/lifetime_observer.h"
 #include "replay/state/residual_memory.h"
-#include "replay/state/slab.h"
+#include "trace/event_batch.h"
 #include "trace/reader.h"
 
 namespace gpumem {
+
+// DriverUseTable: the contexts, modules and graphs that are alive, with what each was measured to take of its device.
+// Keeps Accounts' DriverUse up to date. Copyable value, so that a replay can go on from a copy. Not thread-safe.
+//
+//   if (DriverUseTable::Concerns(row.kind)) table.Apply(row, &accounts);
+class DriverUseTable {
+ public:
+  static bool Concerns(uint32_t kind);
+  void Apply(const EventRow& row, Accounts* accounts);
+
+ private:
+  enum class Sort : uint8_t { kContext, kModule, kGrowth };  // growth: of the context of that handle
+  using Key = std::tuple<uint32_t, Sort, uint64_t>;          // slot, sort, handle
+
+  void Add(Sort sort, uint32_t slot, const EventRow& row, Accounts* accounts);
+  void Remove(std::map<Key, uint64_t>::iterator it, Accounts* accounts);
+  void RemoveDevice(uint32_t slot, Accounts* accounts);
+  static void Count(Sort sort, uint64_t size, int64_t sign, DriverUse* use);
+
+  std::map<Key, uint64_t> alive_;  // to the size; 0 = not measured
+};
+
+// EarlierBlocks: PyTorch's blocks that were alive where events are missing, by address. A block that begins later where
+// one of them lies shows that it ended meanwhile, also where the two do not begin at the same address. Copyable value;
+// not thread-safe.
+//
+//   earlier.Add(block.address, block.size, place); ... earlier.Sort();
+//   earlier.ForEachIn(address, size, [&](uint64_t address, uint32_t place) { ... });   // which may have ended since
+class EarlierBlocks {
+ public:
+  void Clear() { blocks_.clear(); }
+  void Add(uint64_t address, uint64_t size, uint32_t place) { blocks_.push_back({address, address + size, place}); }
+  void Sort() {
+    std::sort(blocks_.begin(), blocks_.end(), [](const Block& a, const Block& b) { return a.address < b.address; });
+  }
+
+  // Those that share a byte with [address, address + size). They are taken not to overlap each other.
+  template <typename Visit>
+  void ForEachIn(uint64_t address, uint64_t size, Visit visit) const {
+    auto block = std::partition_point(blocks_.begin(), blocks_.end(), [&](const Block& b) { return b.end <= address; });
+    for (; block != blocks_.end() && block->address < address + size; ++block) visit(block->address, block->place);
+  }
+
+ private:
+  struct Block {
+    uint64_t address, end;
+    uint32_t place;
+  };
+  std::vector<Block> blocks_;
+};
 
 struct TorchBlock {
   uint64_t address = 0, size = 0, requested = 0, stack = 0, time_ns = 0;
@@ -102,7 +153,7 @@ class LiveState {
   }
   // What a copy costs: things that live, and places of those that lived.
   size_t places() const { return blocks_.places() + cuda_.places(); }
-  // More work was asked for than a trace of so few events can need: what follows is not replayed (work.h).
+  // More work was asked for than a trace of so few events can need: what follows is not replayed (accounts.h).
   bool gave_up() const { return accounts_.work.exhausted(); }
 
  private:

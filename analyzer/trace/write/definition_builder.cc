@@ -3,10 +3,25 @@
 
 #include "trace/write/definition_builder.h"
 
+#include "base/utf8.h"
 #include "trace/limits.h"
-#include "trace/valid_text.h"
 
 namespace gpumem {
+
+std::string ValidText(absl::string_view text) {
+  std::string valid;
+  while (!text.empty()) {
+    const DecodedChar first = DecodeUtf8(text);
+    if (first.valid) {
+      valid.append(text.data(), first.length);
+    } else {
+      AppendUtf8(0xfffd, &valid);
+    }
+    text.remove_prefix(first.length);
+  }
+  return valid;
+}
+
 namespace {
 
 constexpr uint32_t kModule = 1;  // of all native frames

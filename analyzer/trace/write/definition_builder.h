@@ -26,6 +26,13 @@
 
 namespace gpumem {
 
+// ValidText: what protobuf takes as a string: UTF-8. Names out of other people's files need not be. Pure.
+//
+//   string.set_value(ValidText("a\xff"));   // "a" and the replacement character
+
+// Each byte that belongs to no valid character becomes U+FFFD.
+std::string ValidText(absl::string_view text);
+
 class DefinitionBuilder {
  public:
   // 0 for "".

@@ -14,6 +14,7 @@
 #ifndef GPUMEM_ANALYZER_TRACE_WRITE_TRACE_WRITER_H_
 #define GPUMEM_ANALYZER_TRACE_WRITE_TRACE_WRITER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -24,10 +25,49 @@
 #include "absl/strings/string_view.h"
 #include "gpumem/trace.pb.h"
 #include "trace/event_batch.h"
-#include "trace/write/batch_encoder.h"
+#include "trace/module_symbols.h"
 #include "trace/write/definition_builder.h"
 
 namespace gpumem {
+
+// BatchEncoder: events as the columns of trace.proto's EventBatch; the reverse of EventBatch::Decode. Columns hold what
+// repeats side by side, so that a compressor sees it. Not thread-safe; owns its rows. Nothing fails.
+//
+//   BatchEncoder encoder;
+//   encoder.Add(row);
+//   packet = encoder.Serialize();
+//   encoder.Clear();
+class BatchEncoder {
+ public:
+  // So many events a batch are what writers keep to.
+  static constexpr size_t kMaxEvents = size_t{64} * 1024;
+
+  void Add(const EventRow& row) { rows_.push_back(row); }
+  bool is_full() const { return rows_.size() >= kMaxEvents; }
+  size_t count() const { return rows_.size(); }
+  const std::vector<EventRow>& rows() const { return rows_; }
+  void Clear() { rows_.clear(); }
+
+  // A serialized EventBatch. Times, addresses and sizes are kept exactly.
+  std::string Serialize() const;
+
+ private:
+  std::vector<EventRow> rows_;
+};
+
+// Packets for a trace that is written anew from an old one. Pure functions.
+//
+//   for (const std::string& packet : SymbolPackets(module_id, symbols, sequence)) WriteAll(descriptor, packet);
+
+namespace trace {
+class Packet;
+}
+
+// The body of a Compressed packet that holds `packet` alone: a Trace without frames, as one LZ4 block.
+std::string CompressedBody(const trace::Packet& packet);
+
+// The names of a module as definitions: whole packets, compressed, numbered from `sequence` on. None for no addresses.
+std::vector<std::string> SymbolPackets(uint32_t module_id, const ModuleSymbols& symbols, uint64_t sequence);
 
 class TraceWriter {
  public:

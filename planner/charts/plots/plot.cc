@@ -10,9 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "answers/report/state.h"
-#include "planner/charts/plots/moment_plots.h"
 #include "planner/charts/plots/plot_parts.h"
-#include "planner/charts/plots/time_plots.h"
+#include "planner/charts/plots/plots.h"
 
 namespace gpumem::plan {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/charts/color.h"
+#include "planner/charts/canvas.h"
 #include "planner/charts/plots/plot.h"
 
 namespace gpumem::plan {

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "planner/sweep/digest.h"
-#include "planner/sweep/pictures/picture_parts.h"
 #include "planner/sweep/pictures/pictures.h"
 #include "planner/sweep/words.h"
 

@@ -20,7 +20,6 @@ namespace simcudnn {
 //   line.Add("%s x=", "f32");
 //
 // Thread-safety: one thread's. The buffer holds a terminated string at any time.
-
 class TextLine {
  public:
   TextLine(char* text, size_t size) : text_(text), size_(size) { text_[0] = '\0'; }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "live/live_json.h"
+#include "live/live_frame.h"
 #include "testing/sizes.h"
 
 namespace gpumem {

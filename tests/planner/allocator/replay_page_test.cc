@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "planner/allocator/replay_page.h"
-
 #include <gmock/gmock.h>
 
+#include "planner/allocator/replay_answer.h"
 #include "testing/sizes.h"
 
 namespace gpumem::plan {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "marks.h"
 #include "planner/charts/figure.h"
-#include "planner/charts/vector_picture.h"
+#include "planner/charts/picture.h"
 
 namespace gpumem::plots {
 namespace {

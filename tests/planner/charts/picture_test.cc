@@ -3,6 +3,8 @@
 //
 // A canvas, and what becomes of it as PNG.
 
+#include "planner/charts/picture.h"
+
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -10,7 +12,6 @@
 #include <cstdlib>
 #include <limits>
 
-#include "planner/charts/png.h"
 #include "planner/charts/text_measure.h"
 
 namespace gpumem::plots {

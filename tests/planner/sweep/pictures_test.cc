@@ -11,7 +11,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "example_rows.h"
-#include "planner/sweep/pictures/picture_parts.h"
 
 namespace gpumem::plan {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "example_rows.h"
-#include "planner/sweep/scaling_fit.h"
 
 namespace gpumem::plan {
 namespace {

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "replay/state/revisit.h"
 #include "testing/sizes.h"
 #include "testing/trace_builder.h"
 
