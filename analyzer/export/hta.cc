@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,58 +21,6 @@
 
 namespace gpumem {
 namespace {
-
-// BlockCategories: what each of PyTorch's blocks was for, by the event that allocated it. A category is only known when
-// a block's life is over, and an export writes its allocation first: so this goes before the export, as an analysis of
-// two replays. Memory: one byte an event. Not thread-safe; the trace must outlive it.
-class BlockCategories final : public LivesAnalysis {
- public:
-  explicit BlockCategories(LoadedTrace* loaded);
-  ~BlockCategories() override;
-
-  void EndFirst(const LabelReplay&) override {}
-  // What is alive when the program's own code ends was kept.
-  uint64_t SecondEnd() const override { return EndOfProgram(loaded()->analysis); }
-  void EndSecond() override;
-
-  Category Of(uint64_t alloc_event) const {
-    return alloc_event < by_event_.size() ? by_event_[alloc_event] : Category::kUnknown;
-  }
-
- private:
-  class Pass;
-
-  LabelVisitor* First(IndexPass* index_pass, const LabelReplay&) override { return index_pass; }
-  LabelVisitor* Second(const LifePass::Needs& needs) override;
-
-  std::unique_ptr<Pass> pass_;
-  std::vector<Category> by_event_;
-};
-
-class BlockCategories::Pass final : public LifePass {
- public:
-  Pass(const LifePass::Needs& needs, std::vector<Category>* by_event) : LifePass(needs), by_event_(by_event) {}
-
- private:
-  bool IsWanted(const Life& life) const override { return life.kind == LifeKind::kBlock; }
-  void Lived(const Life& life, const AttributedUse& use) override {
-    if (life.born >= by_event_->size()) by_event_->resize(life.born + 1, Category::kUnknown);
-    (*by_event_)[life.born] = use.category;
-  }
-
-  std::vector<Category>* by_event_;
-};
-
-BlockCategories::BlockCategories(LoadedTrace* loaded) : LivesAnalysis(loaded) {}
-
-BlockCategories::~BlockCategories() = default;
-
-LabelVisitor* BlockCategories::Second(const LifePass::Needs& needs) {
-  pass_ = std::make_unique<Pass>(needs, &by_event_);
-  return pass_.get();
-}
-
-void BlockCategories::EndSecond() { pass_.reset(); }
 
 // Numbers of torch.profiler._memory_profiler.Action.
 enum class Action : int { kPreexisting = 1, kCreate = 2, kDestroy = 4 };

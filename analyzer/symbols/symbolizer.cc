@@ -198,13 +198,13 @@ void NativeNames::WriteNotes() {
     notes_.push_back(absl::StrCat(path, module.failure.empty() ? " " : ": ", what, ". ", next, "."));
   }
   if (others > kMaxNamedInANote)
-    notes_.push_back(
-        absl::StrCat(others - kMaxNamedInANote, " more modules cannot be used: gpumemshim export trace --names lists them."));
+    notes_.push_back(absl::StrCat(others - kMaxNamedInANote,
+                                  " more modules cannot be used: gpumemshim export trace --names lists them."));
   if (!missing.empty())
-    notes_.push_back(
-        absl::StrCat("No file here for ", Listed(missing),
-                     ": their frames stay module and offset. Run gpumemshim export trace --names where the program ran, or "
-                     "name the files with --symbols PATH or --sysroot DIR."));
+    notes_.push_back(absl::StrCat(
+        "No file here for ", Listed(missing),
+        ": their frames stay module and offset. Run gpumemshim export trace --names where the program ran, or "
+        "name the files with --symbols PATH or --sysroot DIR."));
   if (!unverified.empty())
     notes_.push_back(absl::StrCat("The names of ", Listed(unverified),
                                   " come from the files that are here now: they have no build id that would tell "

@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "answers/report/json_parts.h"
+#include "answers/report/trace_answer.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "render/draw.h"
 
 namespace gpumem::plan {
 namespace {

@@ -21,6 +21,7 @@
 #include "planner/allocator/replay_answer.h"
 #include "planner/allocator/replayer.h"
 #include "planner/cli/plan_flags.h"
+#include "planner/cli/replay_what_if.h"
 
 namespace gpumem::plan {
 namespace {

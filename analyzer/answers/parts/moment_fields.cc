@@ -12,7 +12,7 @@
 #include "answers/parts/categories.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
-#include "base/shown.h"
+#include "base/format.h"
 #include "ledger/stacks/names.h"
 #include "render/cells.h"
 

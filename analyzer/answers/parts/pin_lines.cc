@@ -12,7 +12,6 @@
 #include "absl/strings/str_join.h"
 #include "answers/report/stack_rows.h"
 #include "base/format.h"
-#include "base/shown.h"
 #include "ledger/stacks/stack_view.h"
 
 namespace gpumem {

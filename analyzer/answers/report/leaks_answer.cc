@@ -11,7 +11,6 @@
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
-#include "base/shown.h"
 #include "ledger/stacks/names.h"
 
 namespace gpumem {
