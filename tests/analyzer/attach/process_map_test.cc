@@ -49,7 +49,7 @@ TEST_F(ProcessMapTest, WhatTookTheNameOfAMappedFileIsNotWaitedFor) {
   EXPECT_FALSE(ReadFunctions(getpid(), object).ok());
   object.path = folder_ + "/text";
   std::ofstream(object.path) << "no ELF file, and longer than a header would have to be: " << std::string(200, '.');
-  EXPECT_THAT(ReadFunctions(getpid(), object).status().message(), HasSubstr("is no ELF file"));
+  EXPECT_THAT(ReadFunctions(getpid(), object).status().message(), HasSubstr("is not an ELF file"));
 }
 
 }  // namespace
