@@ -9,19 +9,24 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "base/file_output.h"
+#include "base/format.h"
 #include "base/output_file.h"
 #include "base/status_macros.h"
 #include "trace/series.h"
@@ -32,6 +37,7 @@ namespace {
 constexpr int kIndexFormat = 1;  // one more whenever tables or their meaning change
 constexpr size_t kEdgeBytes = 64 << 10;
 constexpr time_t kUnusedSeconds = 30 * 24 * 3600;
+constexpr uint64_t kDefaultLimit = uint64_t{8} << 30;  // GPUMEMSHIM_INDEX_LIMIT
 
 std::string FromEnvironment(const char* name) {
   const char* const value = std::getenv(name);
@@ -86,6 +92,38 @@ bool IsLeftover(const std::string& name) {
   return kill(pid, 0) != 0 && errno == ESRCH;
 }
 
+// "run.gmtrace.1f2e3d4c5b6a7988.0123456789abcdef.answers", and nothing else that lies in a folder that the user names.
+bool IsIndex(absl::string_view name) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '.');
+  const auto is_hash = [](absl::string_view part) {
+    return part.size() == 16 && std::all_of(part.begin(), part.end(), absl::ascii_isxdigit);
+  };
+  const size_t all = parts.size();
+  return all > 3 && is_hash(parts[all - 2]) && is_hash(parts[all - 3]) &&
+         (parts[all - 1] == "analysis" || parts[all - 1] == "answers" || parts[all - 1] == "duckdb");
+}
+
+struct KeptIndex {
+  timespec used{};
+  uint64_t size = 0;
+  std::string path;
+};
+
+// Those that nobody used for longest, of more than may be kept.
+void AddBeyondLimit(std::vector<KeptIndex> kept, std::vector<std::string>* stale) {
+  const char* const set = std::getenv("GPUMEMSHIM_INDEX_LIMIT");
+  const uint64_t limit = set == nullptr ? kDefaultLimit : ParseBytes(set).value_or(kDefaultLimit);
+  uint64_t sum = 0;
+  for (const KeptIndex& each : kept) sum += each.size;
+  std::sort(kept.begin(), kept.end(), [](const KeptIndex& a, const KeptIndex& b) {
+    return std::tie(a.used.tv_sec, a.used.tv_nsec, a.path) < std::tie(b.used.tv_sec, b.used.tv_nsec, b.path);
+  });
+  for (size_t i = 0; i < kept.size() && sum > limit; ++i) {
+    sum -= kept[i].size;
+    stale->push_back(std::move(kept[i].path));
+  }
+}
+
 }  // namespace
 
 std::string CacheFolder() {
@@ -122,17 +160,23 @@ void RemoveStaleIndexes(const IndexFile& file) {
   if (folder == nullptr) return;
   const time_t now = time(nullptr);
   std::vector<std::string> stale;
+  std::vector<KeptIndex> kept;
   while (const dirent* const entry = readdir(folder)) {
     const std::string name = entry->d_name;
-    if (!absl::StrContains(name, file.extension)) continue;
     const std::string path = file.folder + "/" + name;
     const bool is_temporary = absl::StrContains(name, ".tmp.");
     struct stat info {};
-    const bool is_unused = stat(path.c_str(), &info) == 0 && now - info.st_mtime > kUnusedSeconds;
+    const bool is_there = lstat(path.c_str(), &info) == 0;
+    const bool is_unused = is_there && now - info.st_mtime > kUnusedSeconds;
     const bool is_earlier = !is_temporary && absl::StartsWith(name, file.place_prefix) && path != file.path;
-    if (is_earlier || is_unused || IsLeftover(name)) stale.push_back(path);
+    if (absl::StrContains(name, file.extension) && (is_earlier || is_unused || IsLeftover(name))) {
+      stale.push_back(path);
+    } else if (is_there && S_ISREG(info.st_mode) && IsIndex(name) && path != file.path) {
+      kept.push_back({info.st_mtim, static_cast<uint64_t>(info.st_size), path});
+    }
   }
   closedir(folder);
+  AddBeyondLimit(std::move(kept), &stale);
   for (std::string& path : stale) const HalfWritten remover(std::move(path));  // a file or a folder
 }
 

@@ -36,7 +36,8 @@ absl::StatusOr<IndexFile> IndexFileOf(const std::string& trace, const std::strin
                                       const std::string& engine_version, const std::string& extension = "duckdb");
 
 // Removes indexes with the same extension of earlier states of the same trace, and files that nobody used for a month;
-// what processes that are gone left half-written, too.
+// what processes that are gone left half-written, too. Where all that is kept takes more than GPUMEMSHIM_INDEX_LIMIT
+// (8 GiB unless set), also what was not used for longest.
 void RemoveStaleIndexes(const IndexFile& file);
 
 // Of everything that gpumemshim keeps for the user: $XDG_CACHE_HOME/gpumemshim, ~/.cache/gpumemshim; "" where there is

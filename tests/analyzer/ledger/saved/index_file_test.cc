@@ -3,9 +3,12 @@
 
 #include "ledger/saved/index_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -78,6 +81,28 @@ TEST(IndexFileTest, EarlierStatesAndLeftoversGo) {
   EXPECT_FALSE(std::filesystem::exists(earlier.path));
   EXPECT_FALSE(std::filesystem::exists(leftover));
   for (const std::string& path : {now.path, of_another, in_work}) EXPECT_TRUE(std::filesystem::exists(path)) << path;
+}
+
+TEST(IndexFileTest, OfMoreThanMayBeKeptTheOldestGo) {
+  const testing::IndexFolder folder;
+  setenv("GPUMEMSHIM_INDEX_LIMIT", "25", 1);
+  const IndexFile now = *IndexFileOf(SmallTrace(), "", "1", "answers");
+  ASSERT_TRUE(MakeIndexFolder(now.folder).ok());
+  const auto other = [&](const std::string& name, int age) {
+    const std::string path = now.folder + "/" + name;
+    std::ofstream(path) << "ten bytes.";
+    const timespec times[2] = {{time(nullptr) - age, 0}, {time(nullptr) - age, 0}};
+    EXPECT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+    return path;
+  };
+  const std::string hashes = ".1f2e3d4c5b6a7988.0123456789abcdef.";
+  const std::string oldest = other("a" + hashes + "answers", 3000), old = other("b" + hashes + "duckdb", 2000),
+                    young = other("c" + hashes + "analysis", 1000), not_ours = other("notes.answers", 9000);
+  other(now.path.substr(now.folder.size() + 1), 8000);
+  RemoveStaleIndexes(now);
+  EXPECT_FALSE(std::filesystem::exists(oldest));
+  for (const std::string& path : {old, young, not_ours, now.path}) EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  unsetenv("GPUMEMSHIM_INDEX_LIMIT");
 }
 
 }  // namespace
