@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "trace/ring/ring_file.h"
+#include "trace/ring/ring_recovery.h"
 #include "trace/series.h"
 
 namespace gpumem {
@@ -64,11 +65,21 @@ std::vector<std::string> TracesOfFolder(const std::string& folder) {
   return OneOfEachSeries(FilesOfFolder(folder, ".gmtrace"));
 }
 
+namespace {
+
+// "run.gmtrace.1f3a.ring", of a process that was killed before the ring knew its trace: that trace is read with it.
+bool IsReadWithTrace(const std::string& ring) {
+  const size_t id = ring.rfind('.', ring.size() - std::string(".ring").size() - 1);
+  return id != std::string::npos && RingsOfTrace(ring.substr(0, id)).Recover(0).ring_path == ring;
+}
+
+}  // namespace
+
 std::vector<std::string> RingsWithoutTrace(const std::string& folder) {
   std::vector<std::string> rings = FilesOfFolder(folder, ".ring");
   std::erase_if(rings, [](const std::string& path) {
     const absl::StatusOr<RingFile> ring = RingFile::Open(path);
-    return !ring.ok() || ring->header().moved == 0 || ring->header().trace_inode != 0;
+    return !ring.ok() || ring->header().moved == 0 || ring->header().trace_inode != 0 || IsReadWithTrace(path);
   });
   return rings;
 }

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "trace/event_batch.h"
@@ -243,6 +244,20 @@ absl::StatusOr<RingFile> OpenMoved(const std::string& path, absl::string_view tr
   return ring;
 }
 
+// The same, where it lies: under a name of its own where the process was killed between the trace's first bytes and the
+// ring's word of them, since to others no trace had been begun.
+absl::StatusOr<RingFile> OpenBeside(absl::string_view trace_path, const trace::Header& header, std::string* place) {
+  const std::vector<absl::string_view> name = absl::StrSplit(header.ring().path(), '.');  // "...START.1f3a.ring"
+  const absl::string_view id = name.size() < 2 ? absl::string_view() : name[name.size() - 2];
+  for (const std::string& path : {absl::StrCat(trace_path, ".ring"), absl::StrCat(trace_path, ".", id, ".ring")}) {
+    absl::StatusOr<RingFile> ring = OpenMoved(path, trace_path, header);
+    if (!ring.ok()) continue;
+    *place = path;
+    return ring;
+  }
+  return absl::NotFoundError("none is there");
+}
+
 uint64_t ClockNs(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
@@ -252,12 +267,11 @@ uint64_t ClockNs(clockid_t clock) {
 // Sets the state of the process, where the ring is, and why it is not read.
 absl::StatusOr<RingFile> FindRing(absl::string_view trace_path, const trace::Header& header, Recovery* recovery) {
   const absl::Status nothing = absl::NotFoundError("");
-  const std::string named = header.ring().path(), beside = absl::StrCat(trace_path, ".ring");
+  const std::string named = header.ring().path();
   if (recovery->recovered_before == 0) {
-    absl::StatusOr<RingFile> moved = OpenMoved(beside, trace_path, header);
+    absl::StatusOr<RingFile> moved = OpenBeside(trace_path, header, &recovery->ring_path);
     if (moved.ok()) {
       recovery->process = ProcessState::kEnded;
-      recovery->ring_path = beside;
       return moved;
     }
   }
@@ -266,9 +280,8 @@ absl::StatusOr<RingFile> FindRing(absl::string_view trace_path, const trace::Hea
   if (recovery->process != ProcessState::kEnded || named.empty() || recovery->recovered_before != 0) return nothing;
   absl::StatusOr<RingFile> ring = RingFile::Open(named);
   if (absl::IsNotFound(ring.status())) {  // it may have been moved meanwhile
-    ring = OpenMoved(beside, trace_path, header);
+    ring = OpenBeside(trace_path, header, &recovery->ring_path);
     if (!ring.ok()) return nothing;
-    recovery->ring_path = beside;
   }
   recovery->note = ring.ok() ? Foreign(*ring, recovery->ring_path, trace_path, header)
                              : absl::StrCat("The ring was not read: ", ring.status().message(), ".");

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -76,6 +77,23 @@ TEST_F(RingLeftovers, ItsEventsAreFoundBesideTheTrace) {
   EXPECT_EQ(recovery.process, ProcessState::kEnded);
   EXPECT_FALSE(recovery.end_unknown);
   EXPECT_TRUE(FindRings(folder_).empty()) << "a copy is not a ring that is left";
+}
+
+// Its process was killed after the trace's first bytes, before the ring knew of them.
+TEST_F(RingLeftovers, ARingThatDoesNotKnowItsTraceYetIsFoundBesideIt) {
+  RingBuilder ring = WithTwoEvents();
+  struct stat mounts {};
+  ASSERT_EQ(stat("/proc/self/ns/mnt", &mounts), 0);
+  ring.header().mount_namespace = mounts.st_ino;
+  ring.header().trace_device = ring.header().trace_inode = 0;
+  ring.Write(ring_);
+  const absl::StatusOr<std::string> where = Clear();
+  ASSERT_TRUE(where.ok()) << where.status();
+  EXPECT_EQ(*where, trace_ + ".5ab.ring");
+  const Recovery recovery = RecoverFromRing(trace_);
+  EXPECT_EQ(recovery.events, 2u) << recovery.note;
+  EXPECT_EQ(recovery.ring_path, *where);
+  EXPECT_FALSE(recovery.end_unknown);
 }
 
 // Read on another machine, where nothing else tells that the process has ended.
