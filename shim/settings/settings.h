@@ -63,7 +63,7 @@ inline constexpr const char* kToolSettingNames[] = {
 
 // Read by the program gpumemshim alone. They have rows in docs/environment.md, too.
 inline constexpr const char* kProgramSettingNames[] = {
-    "GPUMEMSHIM_DUCKDB",    "GPUMEMSHIM_IMPORT_MEMORY", "GPUMEMSHIM_INDEX_ABOVE",
+    "GPUMEMSHIM_DUCKDB",    "GPUMEMSHIM_IMPORT_MEMORY", "GPUMEMSHIM_INDEX_ABOVE", "GPUMEMSHIM_INDEX_LIMIT",
     "GPUMEMSHIM_INDEX_DIR", "GPUMEMSHIM_INTERPRETER",   "GPUMEMSHIM_SIMCUDA",
 };
 
