@@ -8,6 +8,7 @@ Every day four traces of the corpus (tests/corpus) and one of a real H100 (tests
 
 import base64
 import collections
+import functools
 import json
 import lzma
 import os
@@ -62,6 +63,7 @@ class Answers:
             raise AssertionError(f"{' '.join(command)}: {done.stderr}")
         return done.stdout
 
+    @functools.cache
     def json(self, command, *words):
         command = [str(SETUP.gpumem), command, *words, "--json", str(self.trace)]
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=300)
@@ -88,6 +90,7 @@ class Answers:
         blocks = (block for segment in snapshot["segments"] if segment["device"] == self.device["device"] for block in segment["blocks"])
         return sum(block["size"] for block in blocks if block["state"] == "active_allocated")
 
+    @functools.cached_property
     def page_at_peak(self):
         """(bytes by line, bytes by category) of PyTorch's blocks that `html` shows at the device's peak."""
         path = self.folder / "page.html"
@@ -134,7 +137,7 @@ class Answers:
             by_site[stack["site"]] += stack["bytes"]
         facts["top line"] = {"peak": by_site.most_common(1)[0][1], "table": table["rows"][0]["self_bytes"], "sql": sql_lines[0]["bytes"] if sql_lines else 0}
         if measure == "allocated":
-            lines, _ = self.page_at_peak()
+            lines, _ = self.page_at_peak
             facts["peak bytes"]["html"] = sum(lines.values())
             facts["top line"]["html"] = max(lines.values())
         return facts
@@ -149,7 +152,7 @@ class Answers:
         table = self.json("table", "--by", "category", *device)["rows"]
         facts["categories of the measure"] = {"table": of_blocks({category_of(row["name"]): row["self_bytes"] for row in table}, measure), "sql": sql_of(measure)}
         if measure == "allocated":
-            facts["categories of the measure"]["html"] = of_blocks(self.page_at_peak()[1], measure)
+            facts["categories of the measure"]["html"] = of_blocks(self.page_at_peak[1], measure)
         return facts
 
     def facts_of_end(self, measure, *device):

@@ -244,8 +244,7 @@ absl::StatusOr<RingFile> OpenMoved(const std::string& path, absl::string_view tr
   return ring;
 }
 
-// The same, where it lies: under a name of its own where the process was killed between the trace's first bytes and the
-// ring's word of them, since to others no trace had been begun.
+// The same, with its place: a name of its own where the process was killed before the ring knew its trace.
 absl::StatusOr<RingFile> OpenBeside(absl::string_view trace_path, const trace::Header& header, std::string* place) {
   const std::vector<absl::string_view> name = absl::StrSplit(header.ring().path(), '.');  // "...START.1f3a.ring"
   const absl::string_view id = name.size() < 2 ? absl::string_view() : name[name.size() - 2];
