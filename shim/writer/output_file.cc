@@ -177,8 +177,7 @@ bool OutputFile::CreateNamed(const char* path, const uint8_t* data, size_t size)
   if (ours && WriteAll(fd_, data, size)) return true;
   const int saved = ours || fd_ < 0 ? errno : EBADF;
   unlink(path_);  // nothing is in it
-  if (IsOurs()) close(fd_);
-  fd_ = -1;
+  Close();
   errno = saved;
   return false;
 }
@@ -204,15 +203,19 @@ bool OutputFile::Create(const char* path, const uint8_t* data, size_t size) {
   return true;
 }
 
-bool OutputFile::IsOurs() const { return descriptors::Is(fd_, identity_); }
+// One look for all that is asked: between two the program may close it.
+bool OutputFile::IsOurs(struct stat* status) const {
+  if (fd_ < 0 || kernel::Fstat(fd_, status) != 0) return false;
+  return status->st_ino == identity_.inode && status->st_dev == identity_.device;
+}
 
 // The program closed our descriptor. Its number may be another file's by now, so it is not ours to close.
-bool OutputFile::Reopen() {
+bool OutputFile::Reopen(struct stat* status) {
   for (int i = 0; i < kTries; i++) {
     fd_ = OpenPlain(path_);
     if (fd_ < 0 && errno == ENOENT) return Gone("deleted");
     if (fd_ < 0 && errno != EBADF) break;
-    if (IsOurs()) return true;
+    if (IsOurs(status)) return true;
     if (descriptors::IdentityOf(fd_).inode == 0) continue;  // closed already
     close(fd_);
     fd_ = -1;
@@ -229,9 +232,8 @@ bool OutputFile::Gone(const char* how) {
 
 bool OutputFile::Ready() {
   if (!opened() || gone_) return false;
-  if (!IsOurs() && !Reopen()) return false;
   struct stat status;
-  if (kernel::Fstat(fd_, &status) != 0) return Fail(path_, errno);
+  if (!IsOurs(&status) && !Reopen(&status)) return false;
   const char* how = status.st_nlink == 0                             ? "deleted"
                     : static_cast<uint64_t>(status.st_size) < bytes_ ? "truncated"
                                                                      : nullptr;
@@ -253,7 +255,7 @@ bool OutputFile::KeepRoom(size_t size) {
     return true;
   }
   if (errno == ENOSPC || errno == EDQUOT) return false;
-  keeps_room_ = false;
+  if (errno != EBADF) keeps_room_ = false;  // else the program has just closed it
   return true;
 }
 
@@ -281,10 +283,15 @@ bool OutputFile::AppendLast(const uint8_t* data, size_t size) {
 }
 
 bool OutputFile::Truncate(uint64_t bytes) {
-  if (!Ready()) return false;
-  if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return Fail(path_, errno);
-  bytes_ = bytes;
-  return true;
+  for (int i = 0; i < kTries; i++) {
+    if (!Ready()) return false;
+    if (ftruncate(fd_, static_cast<off_t>(bytes)) == 0) {
+      bytes_ = bytes;
+      return true;
+    }
+    if (errno != EBADF) break;
+  }
+  return Fail(path_, errno);
 }
 
 bool OutputFile::Fail(const char* what, int error_number) {
@@ -300,7 +307,7 @@ void OutputFile::Finish() {
 }
 
 void OutputFile::Close() {
-  if (IsOurs()) close(fd_);
+  if (descriptors::Is(fd_, identity_)) close(fd_);
   fd_ = -1;
 }
 

@@ -22,6 +22,8 @@
 #ifndef GPUMEM_SHIM_WRITER_OUTPUT_FILE_H_
 #define GPUMEM_SHIM_WRITER_OUTPUT_FILE_H_
 
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -73,8 +75,8 @@ class OutputFile {
   bool CreateNamed(const char* path, const uint8_t* data, size_t size);
   bool KeepRoom(size_t size);
   bool Ready();
-  bool Reopen();
-  bool IsOurs() const;
+  bool Reopen(struct stat* status);
+  bool IsOurs(struct stat* status) const;
   bool Gone(const char* how);
 
   int fd_ = -1;
