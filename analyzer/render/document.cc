@@ -180,4 +180,9 @@ void Document::Append(Document other) {
                 std::make_move_iterator(other.items_.end()));
 }
 
+void Document::AppendFields(Document other) {
+  for (Item& item : other.items_) item.is_shown = false;
+  Append(std::move(other));
+}
+
 }  // namespace gpumem

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -64,6 +65,8 @@ class Datum {
   Datum(std::string value) : value_(std::move(value)) {}
   Datum(absl::string_view value) : value_(std::string(value)) {}
   Datum(const char* value) : value_(std::string(value)) {}
+  template <typename T>
+  Datum(const std::optional<T>& value) : Datum(value.has_value() ? Datum(*value) : Datum()) {}
 
   static Datum Object(std::vector<Member> members, JsonLayout layout = JsonLayout::kLines);
   static Datum List(std::vector<Datum> items, JsonLayout layout = JsonLayout::kLines);
@@ -156,6 +159,7 @@ struct Item {
 
   Kind kind = Kind::kGap;
   std::string key, meaning;  // "" = not for machines
+  bool is_shown = true;      // false: not for people
 
   Datum datum;              // kField
   std::vector<Span> spans;  // kLine
@@ -164,9 +168,9 @@ struct Item {
 
   // kTable
   std::vector<ColumnHead> columns;
-  size_t first = 0, rows = 0;
+  size_t first = 0, rows = 0, left = 0;
+  std::string rest;  // of what is left, for people
   JsonLayout layout = JsonLayout::kLines;
-  bool is_shown = true;
   std::function<Datum(size_t row, size_t column)> data;
   std::function<std::string(size_t row, size_t column)> shown;
 
@@ -200,7 +204,9 @@ class Document {
   struct Rows {
     size_t first = 0, count = SIZE_MAX;  // of the rows, which are drawn
     JsonLayout layout = JsonLayout::kLines;
-    bool is_shown = true;  // false: for machines alone
+    bool is_shown = true;      // false: for machines alone
+    bool counts_rest = false;  // people read how many rows come after the last, "12 more: --top 0",
+    std::string rest = {};     // with this after "more": " with 1.20 GiB"
   };
   // Columns stand in the order of text; "" as `key`: for people alone. Where no column has a title: for machines alone.
   // No heading where each title is kNoTitle.
@@ -226,6 +232,8 @@ class Document {
   void Documents(absl::string_view key, absl::string_view meaning, std::vector<Document> documents);
 
   void Append(Document other);
+  // What machines get of it.
+  void AppendFields(Document other);
 
  private:
   std::vector<Item> items_;
@@ -240,6 +248,8 @@ void Document::Table(absl::string_view key, absl::string_view meaning, std::vect
   item.meaning = std::string(meaning);
   item.first = which.first < rows->size() ? which.first : rows->size();
   item.rows = rows->size() - item.first < which.count ? rows->size() - item.first : which.count;
+  if (which.counts_rest) item.left = rows->size() - item.first - item.rows;
+  item.rest = std::move(which.rest);
   item.layout = which.layout;
   item.is_shown = which.is_shown;
   for (const AnswerColumn<Row>& column : columns) {

@@ -74,6 +74,8 @@ void DrawTable(const Item& table, Page* page) {
     for (const size_t column : shown) row.push_back(Cell(table, i, column, page->style()));
   }
   page->Table(alignment, rows, has_heading);
+  if (table.left > 0)
+    page->Line(absl::StrCat("  ", FormatCount(table.left), " more", table.rest, ": --top 0"), Tone::kAside);
 }
 
 // A chart with its scale on the left, and a line of time below it.
@@ -121,6 +123,7 @@ void WriteTable(const Item& table, JsonWriter* json, ChunkedText* out) {
 }
 
 void DrawItem(const Item& item, Page* page) {
+  if (!item.is_shown) return;
   switch (item.kind) {
     case Item::Kind::kGap:
       return page->Gap();
@@ -129,8 +132,7 @@ void DrawItem(const Item& item, Page* page) {
     case Item::Kind::kParagraph:
       return page->Paragraph(item.lead, item.text, item.tone);
     case Item::Kind::kTable:
-      if (item.is_shown) DrawTable(item, page);
-      return;
+      return DrawTable(item, page);
     case Item::Kind::kCurve:
       return DrawCurve(*item.curve, page);
     case Item::Kind::kShown:
@@ -146,8 +148,8 @@ void DrawItem(const Item& item, Page* page) {
 
 void WriteItem(const Item& item, JsonWriter* json, ChunkedText* out);
 
-void WriteObject(const Document& document, JsonWriter* json, ChunkedText* out) {
-  json->BeginObject();
+void WriteObject(const Document& document, JsonWriter* json, ChunkedText* out, JsonLayout layout = JsonLayout::kLines) {
+  json->BeginObject(layout);
   for (const Item& item : document.items()) WriteItem(item, json, out);
   json->EndObject();
 }
@@ -243,16 +245,17 @@ void WriteMembers(const Document& document, JsonWriter* json) {
   for (const Item& item : document.items()) WriteItem(item, json, nullptr);
 }
 
-void WriteJson(const Document& document, const TextSink& sink) {
+void WriteJson(const Document& document, const TextSink& sink, JsonLayout layout) {
   ChunkedText out(sink);
   JsonWriter json(out.text());
-  WriteObject(document, &json, &out);
+  WriteObject(document, &json, &out, layout);
   out.text()->push_back('\n');
 }
 
-std::string ToJson(const Document& document) {
+std::string ToJson(const Document& document, JsonLayout layout) {
   std::string all;
-  WriteJson(document, [&all](absl::string_view text) { absl::StrAppend(&all, text); });
+  WriteJson(
+      document, [&all](absl::string_view text) { absl::StrAppend(&all, text); }, layout);
   return all;
 }
 

@@ -30,8 +30,8 @@ void WriteMembers(const Document& document, JsonWriter* json);
 std::string KeyRows(const Document& document, const std::vector<Document>& elsewhere = {});
 
 // One object with a final newline; a long one piece by piece.
-void WriteJson(const Document& document, const TextSink& sink);
-std::string ToJson(const Document& document);
+void WriteJson(const Document& document, const TextSink& sink, JsonLayout layout = JsonLayout::kLines);
+std::string ToJson(const Document& document, JsonLayout layout = JsonLayout::kLines);
 
 }  // namespace gpumem
 

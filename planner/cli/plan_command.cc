@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,12 +26,10 @@
 #include "ledger/load/moment.h"
 #include "planner/cli/plan_flags.h"
 #include "planner/launch/program.h"
-#include "planner/predict/explanation_page.h"
 #include "planner/predict/find_reductions.h"
 #include "planner/predict/forecast.h"
-#include "planner/predict/forecast_json.h"
-#include "planner/predict/forecast_page.h"
 #include "planner/predict/forecaster.h"
+#include "planner/predict/plan_answer.h"
 #include "planner/predict/planner.h"
 #include "planner/predict/vary.h"
 #include "planner/predict/verdict.h"
@@ -96,7 +93,7 @@ std::string PlanCheck::WhyLarger(LoadedTrace* loaded) const {
 
 // By way of the JSON, so that `gpumemshim check plan.json` says the same.
 std::vector<CheckLine> PlanCheck::Lines(const Forecast& forecast, const std::string& why_larger) const {
-  absl::StatusOr<CheckedRun> run = ParsePlanJson(ForecastJson(forecast, nullptr), absl::StrJoin(forecast.command, " "));
+  absl::StatusOr<CheckedRun> run = ParsePlanJson(ToJson(PlanAnswer(forecast)), absl::StrJoin(forecast.command, " "));
   if (!run.ok()) return {};
   return CheckRun(*run, limits_, limits_.baseline.empty() ? nullptr : &baseline_.checked, why_larger);
 }
@@ -230,14 +227,17 @@ unknown; 3: no answer. All commands read the trace that it leaves.
   }
 
   int ListDevices(Console* console) const {
-    Page page(console->out_style());
-    std::vector<Page::Row> rows{{"name", "memory", "capability", "SMs", "source"}};
-    for (const DeviceProfile& device : AllDevices()) {
-      rows.push_back({device.name, FormatBytes(device.memory_bytes()), CapabilityText(device.capability),
-                      absl::StrCat(device.multiprocessors), device.source});
-    }
-    page.Table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, rows);
-    console->Print(page.text());
+    using Profile = DeviceProfile;
+    Document list;
+    list.Table<Profile>(
+        "", "",
+        {{"", "name", Unit::kText, "", &Profile::name},
+         {"", "memory", Unit::kBytes, "", &Profile::memory_bytes},
+         {"", "capability", Unit::kNumber, "", [](const Profile& device) { return CapabilityText(device.capability); }},
+         {"", "SMs", Unit::kNumber, "", &Profile::multiprocessors},
+         {"", "source", Unit::kText, "", &Profile::source}},
+        AllDevices(), {});
+    console->Print(ToText(list, console->out_style()));
     return kExitFine;
   }
 
@@ -269,7 +269,7 @@ unknown; 3: no answer. All commands read the trace that it leaves.
 
   absl::StatusOr<int> Print(PlannedRun run, Forecaster* forecaster, Planner* planner, Console* console) {
     Forecast& forecast = forecaster->forecast();
-    if (!run.answered()) return PrintFailure(forecast, console);
+    if (!run.answered()) return PrintChecked(forecast, PlanAnswer(forecast), "", console);
     AttributionRequest asked;
     asked.moments = {ParseMoment("peak", *run.loaded)};
     const absl::StatusOr<std::unique_ptr<Attribution>> attribution = AttributeLoaded(asked, "", run.loaded.get());
@@ -285,66 +285,38 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     GPUMEM_RETURN_IF_ERROR(planner->KeepTraces(output_, &run));
     forecast.processes = run.processes;
     AddTotals(run, *planner, &forecast.time);
-    const ReportInput& input = run.loaded->input;
-    return PrintChecked(
-        forecast, why_larger, console, [&] { PrintPage(forecast, moment, input, console); },
-        [&](JsonWriter* json) {
-          TextOptions all;
-          all.top = 0;
-          if (moment != nullptr) WriteMembers(MomentAnswer("peak", input, all), json);
-        });
+    return PrintChecked(forecast, WholeAnswer(forecast, moment, run.loaded->input), why_larger, console);
   }
 
-  // The answer, with the verdicts of --check before it, in it, or in its place.
-  int PrintChecked(const Forecast& forecast, const std::string& why_larger, Console* console,
-                   const std::function<void()>& print_page,
-                   const std::function<void(JsonWriter*)>& write_moment) const {
-    const std::vector<CheckLine> lines = check_.given() ? check_.Lines(forecast, why_larger) : std::vector<CheckLine>();
-    const int code = check_.given() ? PlanCheck::ExitCode(forecast, lines) : ExitCodeOf(Assess(forecast).verdict);
-    if (json_) {
-      console->Print(ForecastJson(forecast, [&](JsonWriter* json) {
-        if (check_.given()) WriteMembers(CheckLines(lines), json);
-        if (write_moment) write_moment(json);
-      }));
-      return code;
-    }
-    if (check_.given()) console->Print(absl::StrCat(check_.Text(lines), check_.for_machines() ? "" : "\n"));
-    if (!check_.for_machines()) print_page();
-    return code;
-  }
-
-  static void PrintPage(const Forecast& forecast, const Moment* moment, const ReportInput& input, Console* console) {
-    Page page(console->out_style());
-    AddVerdict(forecast, &page);
-    AddVaried(forecast, &page);
+  static Document WholeAnswer(const Forecast& forecast, const Moment* moment, const ReportInput& input) {
     Document peak, losses;
     if (moment != nullptr) {
+      TextOptions all;
+      all.top = 0;
+      peak.AppendFields(MomentAnswer("peak", input, all));
       peak.Gap();
       AddCategories(*moment, "the peak", input, &peak);
     }
     if (const DeviceAnalysis* const device = LargestDevice(*input.analysis))
       AddPeak(*device, DefaultMeasure(*device), input, {}, &peak);
-    Draw(peak, &page);
-    AddWhatIfs(forecast, &page);
-    AddExplanation(forecast, &page);
-    AddConfidence(forecast, &page);
     AddLosses(input, &losses);
-    Draw(losses, &page);
-    AddTime(forecast.time, &page);
-    page.Gap();
-    page.Line(absl::StrCat("All of it: gpumemshim report ", input.trace_argument), Tone::kAside);
-    console->Print(page.text());
+    Document answer = PlanAnswer(forecast, std::move(peak), std::move(losses));
+    answer.Gap();
+    answer.Line(absl::StrCat("All of it: gpumemshim report ", input.trace_argument), Tone::kAside);
+    return answer;
   }
 
-  int PrintFailure(const Forecast& forecast, Console* console) const {
-    return PrintChecked(
-        forecast, "", console,
-        [&] {
-          Page page(console->out_style());
-          AddFailure(forecast, &page);
-          console->Print(page.text());
-        },
-        nullptr);
+  // The answer, with the verdicts of --check before it, in it, or in its place.
+  int PrintChecked(const Forecast& forecast, Document answer, const std::string& why_larger, Console* console) const {
+    const std::vector<CheckLine> lines = check_.given() ? check_.Lines(forecast, why_larger) : std::vector<CheckLine>();
+    if (json_) {
+      if (check_.given()) answer.AppendFields(CheckLines(lines));
+      console->Print(ToJson(answer));
+    } else {
+      if (check_.given()) console->Print(absl::StrCat(check_.Text(lines), check_.for_machines() ? "" : "\n"));
+      if (!check_.for_machines()) console->Print(ToText(answer, console->out_style()));
+    }
+    return check_.given() ? PlanCheck::ExitCode(forecast, lines) : ExitCodeOf(Assess(forecast).verdict);
   }
 
   PlanFlags flags_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Forecast: all that `gpumemshim plan` answers, as plain values. commands/ fills it in, forecast_page and forecast_json
-// print it. Sizes are bytes.
+// Forecast: all that `gpumemshim plan` answers, as plain values. commands/ fills it in, plan_answer says it. Sizes are
+// bytes.
 
 #ifndef GPUMEM_PLANNER_PREDICT_FORECAST_H_
 #define GPUMEM_PLANNER_PREDICT_FORECAST_H_

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "planner/predict/forecast_page.h"
-
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
@@ -12,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/format.h"
+#include "planner/predict/plan_answer.h"
 
 namespace gpumem::plan {
 namespace {
@@ -30,17 +29,17 @@ std::string ReadText(const HostRead& read) {
 
 // A sentence, and the lines that it speaks of.
 void AddReads(const Forecast& forecast, HostReadKind kind, absl::string_view lead, absl::string_view sentence,
-              Page* page) {
+              Document* answer) {
   std::vector<std::string> lines;
   for (const HostRead& read : forecast.reads) {
     if (read.kind == kind) lines.push_back(ReadText(read));
   }
   if (lines.empty()) return;
-  page->Paragraph(lead, sentence);
+  answer->Paragraph(lead, sentence);
   for (size_t i = 0; i < std::min(lines.size(), kMaxReads); ++i)
-    page->Line(absl::StrCat("              ", lines[i]), Tone::kAside);
+    answer->Line(absl::StrCat("              ", lines[i]), Tone::kAside);
   if (lines.size() > kMaxReads)
-    page->Line(absl::StrCat("              and ", lines.size() - kMaxReads, " more: --json has all"), Tone::kAside);
+    answer->Line(absl::StrCat("              and ", lines.size() - kMaxReads, " more: --json has all"), Tone::kAside);
 }
 
 // Operators whose size depends on values, and so is not simulated by counts: all others ask nonzero or unique.
@@ -129,91 +128,199 @@ std::string NextText(const VariedRun& next, const Forecast& forecast) {
                       FormatBytes(next.wanted - std::min(next.wanted, have)), " more than there is");
 }
 
+Datum ValuesOrNull(const std::vector<std::pair<std::string, int64_t>>& values) {
+  std::vector<gpumem::Member> members;
+  for (const auto& [name, value] : values) members.push_back({name, value});
+  return Datum::If(!values.empty(), Datum::Object(std::move(members), JsonLayout::kOneLine));
+}
+
+std::vector<AnswerColumn<VariedRun>> VariedColumns(const Forecast& forecast) {
+  using Run = VariedRun;
+  std::vector<AnswerColumn<Run>> columns = {
+      {"values", "of an axis", [](const Run& run) { return ValuesOrNull(run.values); }},
+      {"data_find_nothing", "the run was with data that find nothing", &Run::with_zero},
+      {"peak", "", [](const Run& run) { return PeaksDatum(run.peaks); }},
+      {"fits", "", &Run::fits},
+      {"wanted_bytes", "how large the device must be for that; null = not known",
+       [](const Run& run) { return Datum::If(run.wanted != 0, run.wanted); }},
+      {"note", "", &Run::note}};
+  const size_t axes = forecast.varied.empty() ? 0 : forecast.varied.front().values.size();
+  for (size_t i = 0; i < axes; ++i) {
+    columns.push_back({"", forecast.varied.front().values[i].first, Unit::kNumber, "",
+                       [i](const Run& run) { return run.values[i].second; }});
+  }
+  const std::pair<const char*, uint64_t RunPeaks::*> numbers[] = {
+      {"allocated", &RunPeaks::allocated}, {"reserved", &RunPeaks::reserved}, {"nvidia-smi", &RunPeaks::process}};
+  for (const auto& [title, member] : numbers) {
+    columns.push_back({"", title, Unit::kBytes, "", nullptr, [member = member](const Run& run) {
+                         return run.peaks.has_value() ? FormatBytes((*run.peaks).*member) : "-";
+                       }});
+  }
+  columns.push_back({"", kNoTitle, Unit::kText, "", nullptr, [](const Run& run) {
+                       return absl::StrCat(!run.note.empty() ? run.note
+                                           : run.fits        ? "fits"
+                                                             : "does not fit",
+                                           run.with_zero ? " where the data find nothing" : "");
+                     }});
+  return columns;
+}
+
+void AddReadFields(const Forecast& forecast, Document* answer) {
+  answer->Table<HostRead>("host_reads", "reads of values that are not known: one object each",
+                          {{"kind", "", [](const HostRead& read) { return HostReadKindName(read.kind); }},
+                           {"operation", "what read it, \"\" = not known", &HostRead::operation},
+                           {"site", "the program's line", &HostRead::site},
+                           {"count", "of reads, or of devices", &HostRead::count},
+                           {"bytes", "of what was read; of the context, its size", &HostRead::bytes}},
+                          forecast.reads, {.layout = JsonLayout::kOneLine});
+}
+
+void AddWorkspaceFields(const std::vector<WorkspaceUse>& uses, Document* answer) {
+  using Use = WorkspaceUse;
+  constexpr char kKnown[] = "how many different operations are known how ([workspaces.md](workspaces.md))";
+  std::vector<Datum> unknown;
+  for (const std::string& library : UnknownLibraries(uses)) unknown.emplace_back(library);
+  answer->Field("unknown_workspaces", Datum::List(std::move(unknown), JsonLayout::kOneLine),
+                "libraries whose operations count as 0, for nobody measured them");
+  answer->Table<Use>("workspaces", "one object a library",
+                     {{"library", "its name", &Use::library},
+                      {"set", kKnown, &Use::set},
+                      {"measured", kKnown, &Use::measured},
+                      {"similar", kKnown, &Use::similar},
+                      {"bounded", kKnown, &Use::bounded},
+                      {"unknown", kKnown, &Use::unknown},
+                      {"without_bound", "of the unknown ones", &Use::without_bound},
+                      {"largest_bytes", "the largest workspace", &Use::largest},
+                      {"largest_bound_bytes", "the largest bound of those that count as 0", &Use::largest_bound}},
+                     std::vector<Use>(uses), {.layout = JsonLayout::kOneLine});
+}
+
+// What the numbers rest on, for machines.
+Document ConfidenceFields(const Forecast& forecast) {
+  const ProcessResult reported = forecast.processes.empty() ? ProcessResult() : forecast.processes.front().reported;
+  std::vector<gpumem::Member> pinned;
+  for (const auto& [text, count] : reported.pinned) pinned.push_back({text, count});
+  constexpr char kOthers[] =
+      "the most and the least of runs in which values that nobody computed were others; null = not needed";
+  Document fields;
+  fields.Field("data_dependent", forecast.data_dependent, "the policy");
+  fields.Field("peak_where_data_find_nothing", PeaksDatum(forecast.with_zero), "null = not needed");
+  fields.Field("peak_with_other_values", PeaksDatum(forecast.with_other_values), kOthers);
+  fields.Field("least_peak_with_other_values", PeaksDatum(forecast.least_with_other_values), kOthers);
+  fields.Field("peak_where_kernels_lag_behind", PeaksDatum(forecast.with_late_events), "null = not needed");
+  AddReadFields(forecast, &fields);
+  fields.Field("pinned", Datum::Object(std::move(pinned)), "how often, by pin");
+  AddWorkspaceFields(reported.workspaces, &fields);
+  fields.Field("peak_where_workspaces_are_bounds", PeaksDatum(forecast.with_bounds), "null = not needed");
+  const KnownSize& context = reported.context;
+  fields.Field("context",
+               Datum::If(context.bytes != 0,
+                         Datum::Object({{"bytes", context.bytes},
+                                        {"known", context.known,
+                                         "of the context: `set`, `measured`, `similar`, or `nothing` for a guess"}},
+                                       JsonLayout::kOneLine)),
+               "CUDA's: `bytes`, `known`");
+  return fields;
+}
+
 }  // namespace
 
-void AddVaried(const Forecast& forecast, Page* page) {
+absl::string_view HostReadKindName(HostReadKind kind) {
+  switch (kind) {
+    case HostReadKind::kShape:
+      return "shape";
+    case HostReadKind::kBranch:
+      return "branch";
+    case HostReadKind::kValue:
+      return "value";
+    case HostReadKind::kCopy:
+      return "copy";
+  }
+  return "";
+}
+
+void AddVaried(const Forecast& forecast, Document* answer) {
   if (!forecast.searched) return;
-  page->Gap();
+  Document vary;
+  vary.Gap();
   const std::string largest = ValuesText(forecast.largest), with_zero = ValuesText(forecast.largest_with_zero);
-  page->Line(
+  vary.Line(
       {{Tone::kHeading, largest.empty() ? "Nothing that was tried fits"
                                         : absl::StrCat("The largest that fits", MarginText(forecast), ": ", largest)},
        {Tone::kPlain, with_zero.empty() ? "" : absl::StrCat(", or ", with_zero, " where the data find nothing")},
        {Tone::kAside, absl::StrCat("  ", FormatCountOf(forecast.varied.size(), "run", "runs"))}});
-  if (const VariedRun* const next = forecast.next_larger())
-    page->Line(absl::StrCat("The next, ", ValuesText(next->values), ", ", NextText(*next, forecast)));
-  Page::Row heading;
-  std::vector<Align> columns;
-  if (!forecast.varied.empty()) {
-    for (const auto& [name, value] : forecast.varied.front().values) heading.push_back(name);
-  }
-  columns.assign(heading.size() + 3, Align::kRight);
-  columns.push_back(Align::kLeft);
-  for (const char* title : {"allocated", "reserved", "nvidia-smi", ""}) heading.push_back(title);
-  std::vector<Page::Row> rows{heading};
-  for (const VariedRun& run : forecast.varied) {
-    Page::Row row;
-    for (const auto& [name, value] : run.values) row.push_back(absl::StrCat(value));
-    for (const uint64_t RunPeaks::*member : {&RunPeaks::allocated, &RunPeaks::reserved, &RunPeaks::process})
-      row.push_back(run.peaks.has_value() ? FormatBytes((*run.peaks).*member) : "-");
-    const char* policy = run.with_zero ? " where the data find nothing" : "";
-    row.push_back(absl::StrCat(!run.note.empty() ? run.note : run.fits ? "fits" : "does not fit", policy));
-    rows.push_back(row);
-  }
-  page->Table(columns, rows);
+  const VariedRun* const next = forecast.next_larger();
+  if (next != nullptr) vary.Line(absl::StrCat("The next, ", ValuesText(next->values), ", ", NextText(*next, forecast)));
+  vary.Field("largest", ValuesOrNull(forecast.largest), "a value for each axis; null = nothing fits");
+  vary.Field("largest_where_data_find_nothing", ValuesOrNull(forecast.largest_with_zero),
+             "null = nothing fits, or not asked");
+  vary.Field("margin", forecast.margin, "share of the device that is left free: 0.05");
+  vary.Field("next_larger", next == nullptr ? Datum() : ValuesOrNull(next->values),
+             "the values of the run that comes next after the largest; null = none was tried");
+  vary.Table("runs", "one object each; of `explain`, how many there were", VariedColumns(forecast), forecast.varied,
+             {});
+  answer->Object("vary", "with `--vary`", std::move(vary));
 }
 
-void AddWhatIfs(const Forecast& forecast, Page* page) {
-  if (forecast.what_ifs.empty()) return;
-  page->Gap();
-  page->Line({{Tone::kHeading, "What would change it"},
-              {Tone::kAside, "  nvidia-smi's number of another run, unless it says estimate"}});
-  std::vector<Page::Row> rows{{"needs", "change", "with", ""}};
-  const uint64_t now = forecast.peaks().process;
-  for (const WhatIf& each : forecast.what_ifs) {
-    const std::string need = each.peaks.has_value()   ? FormatBytes(each.peaks->process)
-                             : each.saves.has_value() ? FormatBytes(now - std::min(now, *each.saves))
-                                                      : "-";
-    const std::string change = each.peaks.has_value()   ? Difference(now, each.peaks->process)
-                               : each.saves.has_value() ? absl::StrCat("-", FormatBytes(*each.saves))
-                                                        : "";
-    rows.push_back({need, change, each.name, each.note});
-  }
-  page->Table({Align::kRight, Align::kRight, Align::kLeft, Align::kLeft}, rows);
+void AddWhatIfs(const Forecast& forecast, Document* answer) {
+  const bool is_shown = !forecast.what_ifs.empty();
+  if (is_shown) answer->Heading("What would change it", "nvidia-smi's number of another run, unless it says estimate");
+  const uint64_t now = forecast.answered() ? forecast.peaks().process : 0;
+  const auto needs = [now](const WhatIf& each) {
+    return each.peaks.has_value()   ? FormatBytes(each.peaks->process)
+           : each.saves.has_value() ? FormatBytes(now - std::min(now, *each.saves))
+                                    : "-";
+  };
+  const auto change = [now](const WhatIf& each) {
+    return each.peaks.has_value()   ? Difference(now, each.peaks->process)
+           : each.saves.has_value() ? absl::StrCat("-", FormatBytes(*each.saves))
+                                    : "";
+  };
+  answer->Table<WhatIf>(
+      "what_if", "what a change would save: one object each",
+      {{"", "needs", Unit::kBytes, "", nullptr, needs},
+       {"", "change", Unit::kGrowth, "", nullptr, change},
+       {"change", "with", Unit::kText, "what is changed", &WhatIf::name},
+       {"peak", "", [](const WhatIf& each) { return PeaksDatum(each.peaks); }},
+       {"estimated_saving_bytes", "where it did not run; else null", &WhatIf::saves},
+       {"note", kNoTitle, Unit::kText, "why there is no number, or what an estimate rests on", &WhatIf::note}},
+      forecast.what_ifs, {.is_shown = is_shown});
 }
 
-void AddConfidence(const Forecast& forecast, Page* page) {
-  page->Gap();
-  page->Line("How sure this is", Tone::kHeading);
-  page->Paragraph("  exact       ",
-                  "PyTorch's allocator and the program's own calls ran for real: blocks and segments of what was run "
-                  "are those of a GPU.");
+void AddConfidence(const Forecast& forecast, Document* whole) {
+  Document confidence = ConfidenceFields(forecast), *const answer = &confidence;
+  answer->Gap();
+  answer->Line("How sure this is", Tone::kHeading);
+  answer->Paragraph("  exact       ",
+                    "PyTorch's allocator and the program's own calls ran for real: blocks and segments of what was run "
+                    "are those of a GPU.");
   if (!forecast.processes.empty() && !forecast.processes.front().reported.values_failed.empty()) {
-    page->Paragraph("  values      ",
-                    absl::StrCat("values that decide were not computed (",
-                                 forecast.processes.front().reported.values_failed, "): they count as 0."),
-                    Tone::kWarning);
+    answer->Paragraph("  values      ",
+                      absl::StrCat("values that decide were not computed (",
+                                   forecast.processes.front().reported.values_failed, "): they count as 0."),
+                      Tone::kWarning);
   }
-  AddReads(forecast, HostReadKind::kShape, "  data        ", PolicyText(forecast), page);
+  AddReads(forecast, HostReadKind::kShape, "  data        ", PolicyText(forecast), answer);
   AddReads(forecast, HostReadKind::kBranch, "  branches    ",
            "the program asked for the truth of tensors whose values were not computed, and may go another way on a "
            "GPU. --pin 'FILE.py:LINE=True' says what it is to find.",
-           page);
+           answer);
   AddReads(forecast, HostReadKind::kValue, "  values      ",
            "single numbers were read that are mostly 0 here: harmless for a loss that is printed, not for a size. "
            "--pin 'FILE.py:LINE=NUMBER' gives one.",
-           page);
+           answer);
   if (!forecast.processes.empty()) {
     for (const auto& [text, count] : forecast.processes.front().reported.pinned)
-      page->Line(absl::StrCat("  pinned      ", text, ", ", FormatCountOf(count, "time", "times")));
+      answer->Line(absl::StrCat("  pinned      ", text, ", ", FormatCountOf(count, "time", "times")));
   }
-  page->Paragraph("  libraries   ", LibrariesText(forecast));
-  page->Paragraph("  context     ", ContextText(forecast));
-  page->Paragraph("  device      ", absl::StrCat(forecast.device.full_name, ": ", forecast.device.source, "."));
-  page->Paragraph("  streams     ", StreamsText(forecast));
+  answer->Paragraph("  libraries   ", LibrariesText(forecast));
+  answer->Paragraph("  context     ", ContextText(forecast));
+  answer->Paragraph("  device      ", absl::StrCat(forecast.device.full_name, ": ", forecast.device.source, "."));
+  answer->Paragraph("  streams     ", StreamsText(forecast));
+  whole->Object("confidence", "what the numbers rest on", std::move(confidence));
 }
 
-void AddTime(const TimeSpent& time, Page* page) {
+void AddTime(const TimeSpent& time, Document* answer) {
   std::string text =
       absl::StrFormat("  %.1f s, of these %.1f s until the program used CUDA", time.total_s, time.before_cuda_s);
   if (time.imports_s.has_value())
@@ -226,9 +333,23 @@ void AddTime(const TimeSpent& time, Page* page) {
   if (time.further_runs > 0)
     absl::StrAppendFormat(&text, ", %.1f s for %s", time.further_s,
                           FormatCountOf(static_cast<uint64_t>(time.further_runs), "further run", "further runs"));
-  page->Gap();
-  page->Line("Where the time went", Tone::kHeading);
-  page->Paragraph("  ", absl::StrCat(text.substr(2), "."));
+  answer->Heading("Where the time went");
+  answer->Paragraph("  ", absl::StrCat(text.substr(2), "."));
+  constexpr char kOwn[] = "in `before_cuda_s`; null where each run imports for itself";
+  answer->Field(
+      "time",
+      Datum::Object({{"total_s", time.total_s, "of the whole plan"},
+                     {"interpreter_s", time.interpreter_s, kOwn},
+                     {"imports_s", time.imports_s, kOwn},
+                     {"before_cuda_s", time.before_cuda_s, "until the program used CUDA"},
+                     {"first_step_s", time.first_step_s,
+                      "from there to the end of the first step: the model, the first batch; null = it made none"},
+                     {"later_s", time.later_s, "the rest of that run"},
+                     {"reading_s", time.reading_s, "of its traces"},
+                     {"further_runs", time.further_runs, "what-ifs, other values, tries of `--vary`"},
+                     {"further_runs_s", time.further_s, "of all of them"}},
+                    JsonLayout::kOneLine),
+      "where the plan's seconds went");
 }
 
 }  // namespace gpumem::plan

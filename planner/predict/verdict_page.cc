@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/format.h"
-#include "planner/predict/forecast_page.h"
+#include "planner/predict/plan_answer.h"
 #include "planner/predict/verdict.h"
 
 namespace gpumem::plan {
@@ -75,34 +75,35 @@ std::string TightText(const Forecast& forecast) {
                       "; with that PyTorch gives cached memory back, which costs time");
 }
 
-void AddFits(const Forecast& forecast, const Assessment& assessment, Page* page) {
+void AddFits(const Forecast& forecast, const Assessment& assessment, Document* answer) {
   const uint64_t have = forecast.capacity();
   const bool tight = forecast.when_tight.has_value(), barely = tight || assessment.high > have;
   switch (assessment.verdict) {
     case Verdict::kUnknown:
-      page->Line({{Tone::kWarning, "  not known"},
-                  {Tone::kPlain, absl::StrCat(": up to where it ended it needed ", RangeText(assessment), " of ",
-                                              FormatBytes(have))}});
+      answer->Line({{Tone::kWarning, "  not known"},
+                    {Tone::kPlain, absl::StrCat(": up to where it ended it needed ", RangeText(assessment), " of ",
+                                                FormatBytes(have))}});
       return;
     case Verdict::kFits:
-      page->Paragraph(barely && forecast.refused_when_tight == 0 ? "  fits, but tightly: " : "  fits: ",
-                      tight ? TightText(forecast) : LeftText(assessment, have), barely ? Tone::kWarning : Tone::kGood);
+      answer->Paragraph(barely && forecast.refused_when_tight == 0 ? "  fits, but tightly: " : "  fits: ",
+                        tight ? TightText(forecast) : LeftText(assessment, have),
+                        barely ? Tone::kWarning : Tone::kGood);
       return;
     case Verdict::kFitsUnless:
-      page->Paragraph(
+      answer->Paragraph(
           "  fits unless ",
           absl::StrCat(UnlessText(assessment), ": ", tight ? TightText(forecast) : LeftText(assessment, have)),
           Tone::kWarning);
       return;
     case Verdict::kTooClose:
-      page->Paragraph(
+      answer->Paragraph(
           "  too close to say: ",
           tight ? TightText(forecast)
                 : absl::StrCat(RangeText(assessment), " of ", FormatBytes(have), ".", BecauseText(assessment)),
           Tone::kWarning);
       return;
     case Verdict::kDoesNotFit:
-      page->Paragraph(
+      answer->Paragraph(
           "  does not fit: ",
           absl::StrCat(RangeText(assessment), " are wanted, ", assessment.low == assessment.high ? "" : "at least ",
                        FormatBytes(assessment.low - have), " more than the ", FormatBytes(have), " of the device"),
@@ -115,27 +116,27 @@ std::string Signed(uint64_t bytes, char sign) {
 }
 
 // A row for each thing that is open: what it may change, and what would settle it.
-void AddDoubts(const Assessment& assessment, Page* page) {
+void AddDoubts(const Assessment& assessment, Document* answer) {
   if (assessment.doubts.empty()) return;
-  page->Gap();
-  page->Line("What is open, and how much it may change", Tone::kHeading);
+  answer->Gap();
+  answer->Line("What is open, and how much it may change", Tone::kHeading);
   for (const Doubt& doubt : assessment.doubts) {
     const std::string less = Signed(doubt.less, '-'), more = doubt.bounded ? Signed(doubt.more, '+') : "no upper bound";
     const std::string change = absl::StrCat(less, less.empty() || more.empty() ? "" : ", ", more);
-    page->Paragraph(absl::StrCat("  ", change, "  "),
-                    absl::StrCat(doubt.what, ".", doubt.settle.empty() ? "" : absl::StrCat(" ", doubt.settle)));
+    answer->Paragraph(absl::StrCat("  ", change, "  "),
+                      absl::StrCat(doubt.what, ".", doubt.settle.empty() ? "" : absl::StrCat(" ", doubt.settle)));
   }
 }
 
-void AddOutput(const Forecast& forecast, Page* page) {
+void AddOutput(const Forecast& forecast, Document* answer) {
   std::vector<std::string> lines = absl::StrSplit(forecast.output, '\n', absl::SkipEmpty());
   if (lines.size() > kMaxOutputLines) lines.erase(lines.begin(), lines.end() - kMaxOutputLines);
-  if (!lines.empty()) page->Line("  The end of what it wrote:");
-  for (const std::string& line : lines) page->Line(absl::StrCat("    ", line), Tone::kAside);
+  if (!lines.empty()) answer->Line("  The end of what it wrote:");
+  for (const std::string& line : lines) answer->Line(absl::StrCat("    ", line), Tone::kAside);
 }
 
 // Of several processes: a row each, by rank.
-void AddProcesses(const Forecast& forecast, Page* page) {
+void AddProcesses(const Forecast& forecast, Document* answer) {
   if (forecast.processes.size() < 2) return;
   std::vector<Page::Row> rows{{"process", "rank", "GPU", "allocated", "reserved", "nvidia-smi", "command"}};
   std::vector<PlannedProcess> processes = forecast.processes;
@@ -146,23 +147,23 @@ void AddProcesses(const Forecast& forecast, Page* page) {
                     absl::StrCat(process.peaks.device), FormatBytes(process.peaks.allocated),
                     FormatBytes(process.peaks.reserved), FormatBytes(process.peaks.process), process.name});
   }
-  page->Gap();
+  answer->Gap();
   const SharedDevice* const fullest = forecast.fullest();
   if (fullest != nullptr && fullest->processes.size() > 1) {
-    page->Line({{Tone::kHeading, absl::StrCat(fullest->processes.size(), " processes share GPU ", fullest->device)},
-                {Tone::kPlain, absl::StrCat("  together up to ", FormatBytes(fullest->in_time), " at a time; ",
-                                            FormatBytes(fullest->at_once), " were all at their peaks at once")}});
+    answer->Line({{Tone::kHeading, absl::StrCat(fullest->processes.size(), " processes share GPU ", fullest->device)},
+                  {Tone::kPlain, absl::StrCat("  together up to ", FormatBytes(fullest->in_time), " at a time; ",
+                                              FormatBytes(fullest->at_once), " were all at their peaks at once")}});
   } else {
     const uint64_t skew = forecast.skew();
     const std::string compared =
         skew == 0 ? "All need the same" : absl::StrCat("The others need up to ", FormatBytes(skew), " less");
-    page->Line({{Tone::kHeading, absl::StrCat(forecast.processes.size(), " processes used CUDA; above is rank ",
-                                              forecast.processes.front().reported.rank, ", which needs most")},
-                {Tone::kPlain, absl::StrCat("  ", compared)}});
+    answer->Line({{Tone::kHeading, absl::StrCat(forecast.processes.size(), " processes used CUDA; above is rank ",
+                                                forecast.processes.front().reported.rank, ", which needs most")},
+                  {Tone::kPlain, absl::StrCat("  ", compared)}});
   }
   std::vector<Align> columns(6, Align::kRight);
   columns.push_back(Align::kLeft);
-  page->Table(columns, rows);
+  answer->Cells(columns, rows);
 }
 
 }  // namespace
@@ -195,52 +196,52 @@ std::string EndText(const Forecast& forecast) {
   return "";
 }
 
-void AddVerdict(const Forecast& forecast, Page* page) {
+void AddVerdict(const Forecast& forecast, Document* answer) {
   const Assessment assessment = Assess(forecast);
-  page->Line(absl::StrJoin(forecast.command, " "), Tone::kHeading);
-  page->Line({{Tone::kPlain, absl::StrCat("  on ", DeviceText(forecast), ", ")},
-              {Tone::kHeading, "simulated"},
-              {Tone::kPlain, ": no GPU was used"}});
-  AddFits(forecast, assessment, page);
+  answer->Line(absl::StrJoin(forecast.command, " "), Tone::kHeading);
+  answer->Line({{Tone::kPlain, absl::StrCat("  on ", DeviceText(forecast), ", ")},
+                {Tone::kHeading, "simulated"},
+                {Tone::kPlain, ": no GPU was used"}});
+  AddFits(forecast, assessment, answer);
   const RunPeaks& peaks = forecast.peaks();
-  page->Table({Align::kLeft, Align::kRight, Align::kLeft},
-              {{"allocated", FormatBytes(peaks.allocated), "peak of PyTorch's blocks"},
-               {"reserved", FormatBytes(peaks.reserved), "peak of PyTorch's segments"},
-               {"nvidia-smi", FormatBytes(peaks.process),
-                absl::StrCat("with ", FormatBytes(peaks.context), " of context and rounding",
-                             peaks.elsewhere == 0
-                                 ? ""
-                                 : absl::StrCat(" and ", FormatBytes(peaks.elsewhere), " past PyTorch's allocator"))}},
-              false);
+  answer->Cells({Align::kLeft, Align::kRight, Align::kLeft},
+                {{"allocated", FormatBytes(peaks.allocated), "peak of PyTorch's blocks"},
+                 {"reserved", FormatBytes(peaks.reserved), "peak of PyTorch's segments"},
+                 {"nvidia-smi", FormatBytes(peaks.process),
+                  absl::StrCat("with ", FormatBytes(peaks.context), " of context and rounding",
+                               peaks.elsewhere == 0 ? ""
+                                                    : absl::StrCat(" and ", FormatBytes(peaks.elsewhere),
+                                                                   " past PyTorch's allocator"))}},
+                false);
   const bool warn = IsCutShort(forecast.end);
-  page->Paragraph("  the program ", absl::StrCat(EndText(forecast), absl::StrFormat(" (%.1f s).", forecast.seconds)),
-                  warn ? Tone::kWarning : Tone::kPlain);
-  if (warn) page->Line("  The numbers are those up to there: what comes later may need more.", Tone::kWarning);
-  if (forecast.end == RunEnd::kFailed) AddOutput(forecast, page);
+  answer->Paragraph("  the program ", absl::StrCat(EndText(forecast), absl::StrFormat(" (%.1f s).", forecast.seconds)),
+                    warn ? Tone::kWarning : Tone::kPlain);
+  if (warn) answer->Line("  The numbers are those up to there: what comes later may need more.", Tone::kWarning);
+  if (forecast.end == RunEnd::kFailed) AddOutput(forecast, answer);
   if (forecast.world_size > 0) {
-    page->Paragraph("  ranks       ",
-                    absl::StrCat("one process simulated rank ", forecast.rank, " of ", forecast.world_size,
-                                 ": the others are not there, and count as holding the same data."));
+    answer->Paragraph("  ranks       ",
+                      absl::StrCat("one process simulated rank ", forecast.rank, " of ", forecast.world_size,
+                                   ": the others are not there, and count as holding the same data."));
   }
-  AddProcesses(forecast, page);
-  AddDoubts(assessment, page);
+  AddProcesses(forecast, answer);
+  AddDoubts(assessment, answer);
 }
 
-void AddFailure(const Forecast& forecast, Page* page) {
-  page->Line({{Tone::kHeading, absl::StrJoin(forecast.command, " ")},
-              {Tone::kPlain, absl::StrCat("  on ", DeviceText(forecast))}});
+void AddFailure(const Forecast& forecast, Document* answer) {
+  answer->Line({{Tone::kHeading, absl::StrJoin(forecast.command, " ")},
+                {Tone::kPlain, absl::StrCat("  on ", DeviceText(forecast))}});
   if (forecast.end == RunEnd::kCapability) {
     const ProcessResult& reported = forecast.processes.front().reported;
-    page->Paragraph("  ",
-                    absl::StrCat("PyTorch ", reported.torch, " has no code for capability ",
-                                 CapabilityText(forecast.device.capability), " of ", forecast.device.name,
-                                 ": it was built for ", absl::StrJoin(reported.built_for, ", "),
-                                 ". Install a PyTorch that has, or plan for another device."),
-                    Tone::kAlarm);
+    answer->Paragraph("  ",
+                      absl::StrCat("PyTorch ", reported.torch, " has no code for capability ",
+                                   CapabilityText(forecast.device.capability), " of ", forecast.device.name,
+                                   ": it was built for ", absl::StrJoin(reported.built_for, ", "),
+                                   ". Install a PyTorch that has, or plan for another device."),
+                      Tone::kAlarm);
     return;
   }
-  page->Paragraph("  ", absl::StrCat("No CUDA memory was used: the program ", EndText(forecast), "."), Tone::kAlarm);
-  AddOutput(forecast, page);
+  answer->Paragraph("  ", absl::StrCat("No CUDA memory was used: the program ", EndText(forecast), "."), Tone::kAlarm);
+  AddOutput(forecast, answer);
 }
 
 }  // namespace gpumem::plan

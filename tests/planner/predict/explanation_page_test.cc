@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "planner/predict/explanation_page.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
 #include "example_forecast.h"
-#include "planner/predict/forecast_json.h"
+#include "planner/predict/plan_answer.h"
+#include "render/draw.h"
 
 namespace gpumem::plan {
 namespace {
@@ -57,9 +56,9 @@ std::string PageText(const Explanation& explanation) {
   forecast.explanation = explanation;
   TextStyle style;
   style.width = 1000;
-  Page page(style);
-  AddExplanation(forecast, &page);
-  return page.text();
+  Document answer;
+  AddExplanation(forecast, &answer);
+  return ToText(answer, style);
 }
 
 TEST(ExplanationPageTest, SaysWhatItTakesToFit) {
@@ -107,16 +106,16 @@ TEST(ExplanationPageTest, WhatIsAppliedInPartSaysWhere) {
 }
 
 TEST(ExplanationPageTest, WithoutItNothingIsSaid) {
-  Page page(TextStyle{});
-  AddExplanation(testing::ExampleForecast(), &page);
-  EXPECT_EQ(page.text(), "");
+  Document answer;
+  AddExplanation(testing::ExampleForecast(), &answer);
+  EXPECT_TRUE(answer.items().empty());
 }
 
 TEST(ExplanationJsonTest, HasAllNumbers) {
   Forecast forecast = testing::ExampleForecast();
-  EXPECT_FALSE(json::parse(ForecastJson(forecast, [](JsonWriter*) {})).contains("explain"));
+  EXPECT_FALSE(json::parse(ToJson(PlanAnswer(forecast))).contains("explain"));
   forecast.explanation = ExampleExplanation();
-  const json explain = json::parse(ForecastJson(forecast, [](JsonWriter*) {}))["explain"];
+  const json explain = json::parse(ToJson(PlanAnswer(forecast)))["explain"];
   EXPECT_EQ(explain["goal_bytes"], 6 * kGiB);
   EXPECT_EQ(explain["need_bytes"], 8 * kGiB);
   EXPECT_EQ(explain["open_bytes"], 0);

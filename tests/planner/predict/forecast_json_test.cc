@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "planner/predict/forecast_json.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "example_forecast.h"
+#include "planner/predict/plan_answer.h"
+#include "render/draw.h"
+#include "testing/key_tables.h"
 
 namespace gpumem::plan {
 namespace {
@@ -17,7 +18,7 @@ using nlohmann::json;
 using testing::kGiB;
 using testing::kMiB;
 
-json Parsed(const Forecast& forecast) { return json::parse(ForecastJson(forecast, nullptr)); }
+json Parsed(const Forecast& forecast) { return json::parse(ToJson(PlanAnswer(forecast))); }
 
 TEST(ForecastJsonTest, HasAWordForEachVerdict) {
   const std::pair<Forecast, const char*> verdicts[] = {{testing::ExampleForecast(), "fits"},
@@ -91,6 +92,19 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
                                            "other_bytes": 536870912, "device_bytes": 8589934592},
       "context": {"bytes": 536870912, "known": "set"}},
     "what_if": []})json"));
+}
+
+TEST(ForecastJsonTest, TheTableOfTheManualIsWhatItDeclares) {
+  Forecast forecast = testing::DataForecast();
+  forecast.world_size = 64;
+  forecast.shared = {{0, {0, 0}, kGiB, kGiB}};
+  forecast.processes[0].reported.workspaces = testing::SomeWorkspaces();
+  forecast.fits_when_tight = forecast.searched = true;
+  forecast.varied.resize(1);
+  forecast.what_ifs.resize(1);
+  forecast.explanation.emplace().ways.resize(1);
+  const Document plan = PlanAnswer(forecast);
+  gpumem::testing::ExpectKeyTables({{"plan", plan}});
 }
 
 TEST(ForecastJsonTest, RanksThatDifferAndOneThatPoses) {
@@ -169,8 +183,10 @@ TEST(ForecastJsonTest, EndsAndKindsHaveNamesOfTheirOwn) {
 }
 
 TEST(ForecastJsonTest, WhatThePeakIsMadeOfStandsAmongIt) {
-  const std::string text =
-      ForecastJson(testing::ExampleForecast(), [](JsonWriter* writer) { writer->Field("categories", 7); });
+  const Forecast forecast = testing::ExampleForecast();
+  Document peak;
+  peak.Field("categories", 7, "");
+  const std::string text = ToJson(PlanAnswer(forecast, peak));
   EXPECT_EQ(json::parse(text)["categories"], 7);
   EXPECT_EQ(text.back(), '\n');
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "planner/predict/forecast_page.h"
-
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
 #include "example_forecast.h"
+#include "planner/predict/plan_answer.h"
+#include "render/draw.h"
 
 namespace gpumem::plan {
 namespace {
@@ -18,15 +18,15 @@ using testing::kGiB;
 using testing::kMiB;
 using ::testing::Not;
 
-using Section = void (*)(const Forecast&, Page*);
+using Section = void (*)(const Forecast&, Document*);
 
 // In lines so long that none is broken.
 std::string Text(Section section, const Forecast& forecast) {
   TextStyle style;
   style.width = 1000;
-  Page page(style);
-  section(forecast, &page);
-  return page.text();
+  Document answer;
+  section(forecast, &answer);
+  return ToText(answer, style);
 }
 
 TEST(ForecastPageTest, OneThatFits) {
@@ -239,9 +239,9 @@ TEST(ForecastPageTest, TimeIsToldByWhatTookIt) {
   const auto text = [](const TimeSpent& time) {
     TextStyle style;
     style.width = 1000;
-    Page page(style);
-    AddTime(time, &page);
-    return page.text();
+    Document answer;
+    AddTime(time, &answer);
+    return ToText(answer, style);
   };
   EXPECT_THAT(text({0.5, 2.5, 3.25, 1.125, 1.5, 0.25, 3, 2.75, 9.5}),
               AllOf(HasSubstr("9.5 s, of these 3.2 s until the program used CUDA (interpreter 0.5 s, imports 2.5 s)"),

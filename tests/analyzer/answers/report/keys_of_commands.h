@@ -200,11 +200,6 @@ inline const std::set<std::string> kHtmlKeys = {
     "answers", "born", "category_colors", "changes_in_row", "died_ns", "diff", "highest", "keys", "layers", "requested",
     "row",     "size", "traces"};
 
-// Keys of plan, which tests/planner/predict/forecast_json_test.cc looks at.
-inline const std::set<std::string> kPlanKeys = {"range",     "shared_devices", "tight",      "verdict",    "fits",
-                                                "exit_code", "stuck_at",       "seconds",    "confidence", "what_if",
-                                                "vary",      "simulated_rank", "skew_bytes", "explain",    "time"};
-
 // Keys of symbolize, and of series of files, which the example is not.
 inline const std::set<std::string> kKeysOfSymbolizeAndSeries = {
     "addresses",     "build_id", "events_before",           "files",
