@@ -24,9 +24,9 @@
 #include "planner/launch/program.h"
 #include "planner/sweep/results.h"
 #include "planner/sweep/spec.h"
-#include "planner/sweep/sweep_json.h"
-#include "planner/sweep/sweep_page.h"
+#include "planner/sweep/sweep_document.h"
 #include "planner/sweep/sweep_runner.h"
+#include "render/draw.h"
 
 namespace gpumem::plan {
 namespace {
@@ -291,13 +291,8 @@ answer.
         answer->notes.insert(answer->notes.end(), written->notes.begin(), written->notes.end());
       }
     }
-    if (json_) {
-      console->Print(SweepJson(*answer));
-    } else {
-      Page page(console->out_style());
-      AddSweep(*answer, &page);
-      console->Print(page.text());
-    }
+    const Document document = SweepDocument(*answer);
+    console->Print(json_ ? ToJson(document) : ToText(document, console->out_style()));
     GPUMEM_RETURN_IF_ERROR(status);
     const auto answered = std::count_if(answer->rows.begin(), answer->rows.end(), HasAnswer);
     if (answered == 0) return kExitCannotRead;

@@ -10,7 +10,7 @@
 //   answer.scaling = FitScaling(answer.rows);
 //   WrittenResults written = WriteResults(answer, "memory_results");
 //   answer.files = written.files;
-//   AddSweep(answer, &page);
+//   SweepDocument(answer)
 
 #ifndef GPUMEM_PLANNER_SWEEP_ANSWER_H_
 #define GPUMEM_PLANNER_SWEEP_ANSWER_H_

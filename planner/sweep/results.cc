@@ -18,7 +18,8 @@
 #include "planner/charts/picture.h"
 #include "planner/sweep/digest.h"
 #include "planner/sweep/pictures/pictures.h"
-#include "planner/sweep/sweep_json.h"
+#include "planner/sweep/sweep_document.h"
+#include "render/draw.h"
 
 namespace gpumem::plan {
 namespace {
@@ -94,7 +95,7 @@ absl::StatusOr<WrittenResults> WriteResults(const SweepAnswer& answer, const std
   if (error) return absl::InternalError(absl::StrCat("cannot make ", directory, ": ", error.message()));
   Writer writer(directory);
   GPUMEM_RETURN_IF_ERROR(writer.File("memory_profile_summary.csv", SummaryCsv(answer)));
-  GPUMEM_RETURN_IF_ERROR(writer.File("detailed_memory_results.json", DetailedJson(answer)));
+  GPUMEM_RETURN_IF_ERROR(writer.File("detailed_memory_results.json", ToJson(DetailedDocument(answer))));
   GPUMEM_RETURN_IF_ERROR(WritePictures(answer, &writer));
   writer.RemoveOtherTimelines();
   // Last, since it names the others: where it is, all are.
@@ -105,7 +106,7 @@ absl::StatusOr<WrittenResults> WriteResults(const SweepAnswer& answer, const std
   whole.files.insert(whole.files.begin(), name);
   whole.notes.insert(whole.notes.end(), writer.written().notes.begin(), writer.written().notes.end());
   WrittenResults written{whole.files, writer.written().notes};
-  GPUMEM_RETURN_IF_ERROR(writer.File(name, SweepJson(whole)));
+  GPUMEM_RETURN_IF_ERROR(writer.File(name, ToJson(SweepDocument(whole))));
   return written;
 }
 

@@ -9,96 +9,73 @@
 
 namespace gpumem::plan {
 
-void WriteBytes(absl::string_view key, const std::map<std::string, uint64_t>& bytes, JsonWriter* json) {
-  json->Key(key);
-  json->BeginObject(JsonLayout::kOneLine);
-  for (const auto& [name, count] : bytes) json->Field(name, count);
-  json->EndObject();
+Datum BytesDatum(const std::map<std::string, uint64_t>& bytes) {
+  std::vector<Member> members;
+  for (const auto& [name, count] : bytes) members.push_back({name, count});
+  return Datum::Object(std::move(members), JsonLayout::kOneLine);
 }
 
-void WriteStages(const SweepRow& row, JsonWriter* json) {
-  json->Key("stages");
-  json->BeginArray();
-  for (const RowStage& stage : row.stages) {
-    json->BeginObject(JsonLayout::kOneLine);
-    json->Field("name", stage.name);
-    json->Field("seconds", stage.seconds);
-    json->Field("peak_allocated_bytes", stage.peak_allocated);
-    json->Field("growth_bytes", stage.growth_bytes);
-    json->Field("count", stage.count);
-    json->EndObject();
-  }
-  json->EndArray();
+Datum StagesDatum(const SweepRow& row) {
+  static const auto* const kColumns = new std::vector<AnswerColumn<RowStage>>{
+      {"name", "", &RowStage::name},
+      {"seconds", "duration; of a configuration, of the whole run", &RowStage::seconds},
+      {"peak_allocated_bytes", "", &RowStage::peak_allocated},
+      {"growth_bytes", "memory that it left, summed over its `count` stretches", &RowStage::growth_bytes},
+      {"count", "how often it was entered", &RowStage::count}};
+  std::vector<Datum> stages;
+  for (const RowStage& stage : row.stages) stages.push_back(ObjectOf(*kColumns, stage));
+  return Datum::List(std::move(stages));
 }
 
 namespace {
 
-void WriteComponents(const SweepRow& row, JsonWriter* json) {
-  json->Key("components");
-  json->BeginArray();
+Datum KeptComponents(const SweepRow& row) {
+  std::vector<Datum> components;
   for (const RowComponent& component : row.components) {
-    json->BeginObject();
-    json->Field("name", component.name);
-    WriteBytes("at_peak", component.at_peak, json);
-    WriteBytes("allocated", component.allocated, json);
-    json->EndObject();
+    components.push_back(Datum::Object({{"name", component.name},
+                                        {"at_peak", BytesDatum(component.at_peak)},
+                                        {"allocated", BytesDatum(component.allocated)}}));
   }
-  json->EndArray();
+  return Datum::List(std::move(components));
 }
 
-void WriteTimeline(const SweepRow& row, JsonWriter* json) {
-  json->Key("timeline");
-  json->BeginArray();
+Datum KeptTimeline(const SweepRow& row) {
+  std::vector<Datum> points;
   for (const RowPoint& point : row.timeline) {
-    json->BeginArray(JsonLayout::kOneLine);
-    json->Value(point.seconds);
-    json->Value(point.allocated);
-    json->Value(point.reserved);
-    json->Value(point.process);
-    json->EndArray();
+    points.push_back(
+        Datum::List({point.seconds, point.allocated, point.reserved, point.process}, JsonLayout::kOneLine));
   }
-  json->EndArray();
+  return Datum::List(std::move(points));
 }
 
 }  // namespace
 
-void WriteRow(const SweepRow& row, JsonWriter* json) {
-  json->BeginObject();
-  json->Field("row_version", kRowVersion);
-  json->Field("number", row.number);
-  json->Key("values");  // pairs: the order of the axes counts
-  json->BeginArray(JsonLayout::kOneLine);
-  for (const auto& [axis, value] : row.values) {
-    json->BeginArray();
-    json->Value(axis);
-    json->Value(value);
-    json->EndArray();
-  }
-  json->EndArray();
-  json->Field("state", RowStateName(row.state));
-  json->Field("reason", row.reason);
-  json->Field("exit_code", row.exit_code);
-  json->Field("seconds", row.seconds);
-  json->Field("steps", row.steps);
-  json->Field("trace", row.trace);
-  json->Field("peak_allocated_bytes", row.peak_allocated);
-  json->Field("peak_reserved_bytes", row.peak_reserved);
-  json->Field("peak_process_bytes", row.peak_process);
-  json->Field("capacity_bytes", row.capacity);
-  json->Field("lost_events", row.lost_events);
-  WriteBytes("categories", row.categories, json);
-  WriteBytes("parts", row.parts, json);
-  WriteBytes("tensors", row.tensors, json);
-  WriteStages(row, json);
-  WriteComponents(row, json);
-  WriteTimeline(row, json);
-  json->EndObject();
-}
-
 std::string RowJson(const SweepRow& row) {
+  std::vector<Datum> values;  // pairs: the order of the axes counts
+  for (const auto& [axis, value] : row.values) values.push_back(Datum::List({axis, value}));
   std::string out;
   JsonWriter json(&out);
-  WriteRow(row, &json);
+  Datum::Object({{"row_version", kRowVersion},
+                 {"number", row.number},
+                 {"values", Datum::List(std::move(values), JsonLayout::kOneLine)},
+                 {"state", RowStateName(row.state)},
+                 {"reason", row.reason},
+                 {"exit_code", row.exit_code},
+                 {"seconds", row.seconds},
+                 {"steps", row.steps},
+                 {"trace", row.trace},
+                 {"peak_allocated_bytes", row.peak_allocated},
+                 {"peak_reserved_bytes", row.peak_reserved},
+                 {"peak_process_bytes", row.peak_process},
+                 {"capacity_bytes", row.capacity},
+                 {"lost_events", row.lost_events},
+                 {"categories", BytesDatum(row.categories)},
+                 {"parts", BytesDatum(row.parts)},
+                 {"tensors", BytesDatum(row.tensors)},
+                 {"stages", StagesDatum(row)},
+                 {"components", KeptComponents(row)},
+                 {"timeline", KeptTimeline(row)}})
+      .Write(&json);
   return out + "\n";
 }
 

@@ -17,8 +17,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/json_writer.h"
 #include "planner/sweep/row.h"
+#include "render/document.h"
 
 namespace gpumem::plan {
 
@@ -28,12 +28,9 @@ inline constexpr int kRowVersion = 1;
 // One object, ended by a newline.
 std::string RowJson(const SweepRow& row);
 
-// The same object inside a larger JSON text.
-void WriteRow(const SweepRow& row, JsonWriter* json);
-
-// Pieces of it, which other JSON of a sweep has too. Into an open object: "stages": [...]; `key`: {name: bytes}.
-void WriteStages(const SweepRow& row, JsonWriter* json);
-void WriteBytes(absl::string_view key, const std::map<std::string, uint64_t>& bytes, JsonWriter* json);
+// Pieces of it, which other JSON of a sweep has too: a list of objects; {name: bytes}.
+Datum StagesDatum(const SweepRow& row);
+Datum BytesDatum(const std::map<std::string, uint64_t>& bytes);
 
 // Fails with DataLoss where `text` is not JSON, lacks a field or has one of another type, and with FailedPrecondition
 // where it is a row of another version.

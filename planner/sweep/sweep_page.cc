@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "planner/sweep/sweep_page.h"
-
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
@@ -15,27 +14,36 @@
 #include "base/format.h"
 #include "base/utf8.h"
 #include "planner/sweep/digest.h"
+#include "planner/sweep/sweep_document.h"
 #include "planner/sweep/words.h"
+#include "render/cells.h"
 
 namespace gpumem::plan {
 namespace {
 
 constexpr int kLeastAxis = 5, kOtherColumns = 67;  // of the terminal
-constexpr size_t kMaxReasons = 8, kMaxNumbers = 8;
+constexpr size_t kMaxReasons = 8, kMaxNumbers = 8, kMaxComponentRows = 12, kMaxStages = 20;
 
-std::string Text(SweepWord word, const SweepAnswer& answer) { return std::string(Word(word, answer.language)); }
+std::string SecondsText(double seconds) {
+  if (!(seconds > 0)) return "0 s";
+  if (seconds < 100) return absl::StrFormat("%.1f s", seconds);
+  return FormatTime(static_cast<uint64_t>(std::llround(std::min(seconds, 1e9))) * 1'000'000'000);
+}
+
+std::string Text(SweepWord word, SweepLanguage language) { return std::string(Word(word, language)); }
+std::string Text(SweepWord word, const SweepAnswer& answer) { return Text(word, answer.language); }
 
 // A page breaks lines at blanks, which Chinese has few of.
 std::string Breakable(const std::string& text) {
   return absl::StrReplaceAll(text, {{"；", "； "}, {"：", "： "}, {"，", "， "}, {"（", " （"}});
 }
 
-void AddHead(const SweepAnswer& answer, Page* page) {
-  if (!answer.command.empty()) page->Line(absl::StrJoin(answer.command, " "), Tone::kHeading);
+void AddHead(const SweepAnswer& answer, Document* document) {
+  if (!answer.command.empty()) document->Line(absl::StrJoin(answer.command, " "), Tone::kHeading);
   std::string device = answer.device;
   if (answer.capacity > 0) absl::StrAppend(&device, " (", FormatBytes(answer.capacity), ")");
-  page->Line(absl::StrCat("  ", device, device.empty() ? "" : ", ",
-                          Word(answer.simulated ? SweepWord::kSimulated : SweepWord::kOnGpu, answer.language)));
+  document->Line(absl::StrCat("  ", device, device.empty() ? "" : ", ",
+                              Word(answer.simulated ? SweepWord::kSimulated : SweepWord::kOnGpu, answer.language)));
   const bool one = answer.rows.size() == 1;
   std::string text =
       absl::StrCat("  ", answer.rows.size(), " ",
@@ -43,19 +51,20 @@ void AddHead(const SweepAnswer& answer, Page* page) {
                                                                      : Text(SweepWord::kConfigurations, answer));
   if (!answer.steps.empty()) absl::StrAppend(&text, ", ", Text(SweepWord::kSteps, answer), ": ", answer.steps);
   if (answer.seconds > 0) absl::StrAppend(&text, ", ", SecondsText(answer.seconds));
-  page->Line(text);
-  if (answer.left > 0) page->Line(absl::StrCat("  ", answer.left, " ", Text(SweepWord::kLeft, answer)), Tone::kWarning);
+  document->Line(text);
+  if (answer.left > 0)
+    document->Line(absl::StrCat("  ", answer.left, " ", Text(SweepWord::kLeft, answer)), Tone::kWarning);
 }
 
 // The name of an axis over its values, as long as the other columns leave room for. "How memory grows" has it in full.
-std::string AxisHeading(const std::string& axis, size_t axes, const SweepAnswer& answer, const Page& page) {
-  int widest = std::max(kLeastAxis, (page.style().width - kOtherColumns) / static_cast<int>(axes) - 2);
+std::string AxisHeading(const std::string& axis, size_t axes, const SweepAnswer& answer, const TextStyle& style) {
+  int widest = std::max(kLeastAxis, (style.width - kOtherColumns) / static_cast<int>(axes) - 2);
   for (const std::string& value : ValuesOf(answer.rows, axis)) widest = std::max(widest, DisplayWidth(value));
-  return TruncateEnd(axis, widest, page.style().ellipsis());
+  return TruncateEnd(axis, widest, style.ellipsis());
 }
 
 // Why configurations do not fit or have no answer: each reason once, with those that it is for.
-void AddReasons(const SweepAnswer& answer, Page* page) {
+void AddReasons(const SweepAnswer& answer, Document* document) {
   std::vector<std::pair<std::string, std::vector<int>>> reasons;
   for (const SweepRow& row : answer.rows) {
     if (row.state == RowState::kFits || row.reason.empty()) continue;
@@ -66,44 +75,48 @@ void AddReasons(const SweepAnswer& answer, Page* page) {
     std::vector<int>& numbers = reasons[i].second;
     const size_t all = numbers.size();
     if (all > kMaxNumbers) numbers.resize(kMaxNumbers);
-    page->Paragraph(absl::StrCat("  #", absl::StrJoin(numbers, ", #"),
-                                 all > kMaxNumbers ? absl::StrCat(" (+", all - kMaxNumbers, ")") : "", "  "),
-                    reasons[i].first, Tone::kWarning);
+    document->Paragraph(absl::StrCat("  #", absl::StrJoin(numbers, ", #"),
+                                     all > kMaxNumbers ? absl::StrCat(" (+", all - kMaxNumbers, ")") : "", "  "),
+                        reasons[i].first, Tone::kWarning);
   }
   if (reasons.size() > kMaxReasons)
-    page->Line(absl::StrCat("  + ", reasons.size() - kMaxReasons, " ", Text(SweepWord::kAndMore, answer)),
-               Tone::kAside);
+    document->Line(absl::StrCat("  + ", reasons.size() - kMaxReasons, " ", Text(SweepWord::kAndMore, answer)),
+                   Tone::kAside);
 }
 
-void AddRows(const SweepAnswer& answer, Page* page) {
-  page->Gap();
-  if (answer.rows.empty()) return page->Line(absl::StrCat("  ", Text(SweepWord::kNothingRan, answer)), Tone::kWarning);
+// For lines of this width.
+Document RowsDocument(const SweepAnswer& answer, const TextStyle& style) {
   const std::vector<std::string> axes = AxesOf(answer.rows);
-  Page::Row heading = {"#"};
-  for (const std::string& axis : axes) heading.push_back(AxisHeading(axis, axes.size(), answer, *page));
-  for (const SweepWord word :
-       {SweepWord::kAllocated, SweepWord::kReserved, SweepWord::kProcess, SweepWord::kTime, SweepWord::kResult})
-    heading.push_back(Text(word, answer));
-  std::vector<Align> columns(heading.size(), Align::kRight);
-  columns.back() = Align::kLeft;
-  std::vector<Page::Row> rows{heading};
-  for (const SweepRow& row : answer.rows) {
-    Page::Row line = {absl::StrCat(row.number)};
-    for (const std::string& axis : axes) line.push_back(ValueOn(row, axis));
-    line.push_back(BytesOrDash(row.peak_allocated));
-    line.push_back(BytesOrDash(row.peak_reserved));
-    line.push_back(BytesOrDash(row.peak_process));
-    line.push_back(SecondsText(row.seconds));
-    line.emplace_back(StateTitle(row.state, answer.language));
-    rows.push_back(std::move(line));
+  std::vector<AnswerColumn<SweepRow>> columns = {{"", "#", Unit::kNumber, "", &SweepRow::number}};
+  for (const std::string& axis : axes) {
+    columns.push_back({"", AxisHeading(axis, axes.size(), answer, style), Unit::kNumber, "",
+                       [axis](const SweepRow& row) { return ValueOn(row, axis); }});
   }
-  page->Table(columns, rows);
-  AddReasons(answer, page);
+  const std::vector<AnswerColumn<SweepRow>> results = {
+      {"", Text(SweepWord::kAllocated, answer), Unit::kBytesOrDash, "", &SweepRow::peak_allocated},
+      {"", Text(SweepWord::kReserved, answer), Unit::kBytesOrDash, "", &SweepRow::peak_reserved},
+      {"", Text(SweepWord::kProcess, answer), Unit::kBytesOrDash, "", &SweepRow::peak_process},
+      {"", Text(SweepWord::kTime, answer), Unit::kNumber, "",
+       [](const SweepRow& row) { return SecondsText(row.seconds); }},
+      {"", Text(SweepWord::kResult, answer), Unit::kText, "",
+       [&answer](const SweepRow& row) { return StateTitle(row.state, answer.language); }}};
+  columns.insert(columns.end(), results.begin(), results.end());
+  Document rows;
+  rows.Table("", "", std::move(columns), answer.rows, {});
+  return rows;
+}
+
+void AddRows(const SweepAnswer& answer, Document* document) {
+  document->Gap();
+  if (answer.rows.empty())
+    return document->Line(absl::StrCat("  ", Text(SweepWord::kNothingRan, answer)), Tone::kWarning);
+  document->Shown([&answer](const TextStyle& style) { return RowsDocument(answer, style); });
+  AddReasons(answer, document);
 }
 
 void AddOne(const std::string& what, const SweepRow& row, const std::string& more, const SweepAnswer& answer,
-            Page* page) {
-  page->Paragraph(
+            Document* document) {
+  document->Paragraph(
       absl::StrCat("  ", what, ": "),
       absl::StrCat("#", row.number, ": ", ConfigurationText(row.values), "; ", Text(SweepWord::kAllocated, answer), " ",
                    FormatBytes(row.peak_allocated), ", nvidia-smi ", BytesOrDash(row.peak_process), more));
@@ -116,41 +129,41 @@ std::string MarginText(const SweepAnswer& answer) {
 }
 
 // How close the next one is.
-void AddNext(const SweepAnswer& answer, Page* page) {
+void AddNext(const SweepAnswer& answer, Document* document) {
   const SweepRow* const next = NextAfterLargest(answer.rows, answer.margin);
   if (next == nullptr || next->capacity == 0) return;
   const uint64_t need = NeedOf(*next), have = next->capacity;
   const std::string close = absl::StrCat(", ", need <= have ? FormatBytes(have - need) : FormatBytes(need - have), " ",
                                          Text(need <= have ? SweepWord::kIsLeft : SweepWord::kIsMissing, answer));
-  AddOne(Text(SweepWord::kNextLarger, answer), *next, close, answer, page);
+  AddOne(Text(SweepWord::kNextLarger, answer), *next, close, answer, document);
 }
 
-void AddBest(const SweepAnswer& answer, Page* page) {
+void AddBest(const SweepAnswer& answer, Document* document) {
   if (answer.rows.empty()) return;
-  page->Gap();
+  document->Gap();
   const SweepRow *largest = LargestThatFits(answer.rows, answer.margin), *least = LeastThatFits(answer.rows);
   if (largest == nullptr) {
-    page->Line(absl::StrCat("  ", Text(SweepWord::kNothingFits, answer), MarginText(answer)), Tone::kAlarm);
+    document->Line(absl::StrCat("  ", Text(SweepWord::kNothingFits, answer), MarginText(answer)), Tone::kAlarm);
   } else {
-    AddOne(absl::StrCat(Text(SweepWord::kLargestThatFits, answer), MarginText(answer)), *largest, "", answer, page);
+    AddOne(absl::StrCat(Text(SweepWord::kLargestThatFits, answer), MarginText(answer)), *largest, "", answer, document);
   }
-  AddNext(answer, page);
-  if (least != nullptr && least != largest) AddOne(Text(SweepWord::kLeastMemory, answer), *least, "", answer, page);
+  AddNext(answer, document);
+  if (least != nullptr && least != largest) AddOne(Text(SweepWord::kLeastMemory, answer), *least, "", answer, document);
 }
 
-void AddScaling(const SweepAnswer& answer, Page* page) {
+void AddScaling(const SweepAnswer& answer, Document* document) {
   if (answer.scaling.empty()) return;
-  page->Gap();
-  page->Line(Text(SweepWord::kScaling, answer), Tone::kHeading);
+  document->Gap();
+  document->Line(Text(SweepWord::kScaling, answer), Tone::kHeading);
   size_t widest = 0;
   for (const AxisScaling& scaling : answer.scaling) widest = std::max(widest, scaling.axis.size());
   for (const AxisScaling& scaling : answer.scaling) {
     const std::string blanks(std::min<size_t>(widest - scaling.axis.size(), 40) + 2, ' ');
-    page->Paragraph(absl::StrCat("  ", scaling.axis, blanks), Breakable(ScalingSentence(scaling, answer.language)));
+    document->Paragraph(absl::StrCat("  ", scaling.axis, blanks), Breakable(ScalingSentence(scaling, answer.language)));
   }
 }
 
-void AddLosses(const SweepAnswer& answer, Page* page) {
+void AddLosses(const SweepAnswer& answer, Document* document) {
   std::vector<std::string> lost;
   for (const SweepRow& row : answer.rows) {
     if (row.lost_events > 0) {
@@ -159,131 +172,111 @@ void AddLosses(const SweepAnswer& answer, Page* page) {
     }
   }
   if (lost.empty()) return;
-  page->Gap();
-  page->Paragraph(absl::StrCat("  ", Word(SweepWord::kLosses, answer.language), "  "), absl::StrJoin(lost, ", "),
-                  Tone::kWarning);
+  document->Gap();
+  document->Paragraph(absl::StrCat("  ", Word(SweepWord::kLosses, answer.language), "  "), absl::StrJoin(lost, ", "),
+                      Tone::kWarning);
 }
 
 // Pictures of single configurations in one line: there may be hundreds.
-void AddFiles(const SweepAnswer& answer, Page* page) {
+void AddFiles(const SweepAnswer& answer, Document* document) {
   if (answer.files.empty()) return;
-  page->Gap();
-  page->Line({{Tone::kHeading, Text(SweepWord::kFiles, answer)},
-              {Tone::kPlain, answer.directory.empty() ? "" : absl::StrCat("  ", answer.directory)}});
+  document->Gap();
+  document->Line({{Tone::kHeading, Text(SweepWord::kFiles, answer)},
+                  {Tone::kPlain, answer.directory.empty() ? "" : absl::StrCat("  ", answer.directory)}});
   std::vector<std::string> timelines;
   for (const std::string& file : answer.files) {
     absl::StartsWith(file, "memory_timeline_config_") ? timelines.push_back(file)
-                                                      : page->Line(absl::StrCat("  ", file));
+                                                      : document->Line(absl::StrCat("  ", file));
   }
   if (timelines.empty()) return;
-  page->Line(timelines.size() == 1
-                 ? absl::StrCat("  ", timelines.front())
-                 : absl::StrCat("  ", timelines.front(), " ... ", timelines.back(), " (", timelines.size(), ")"));
+  document->Line(timelines.size() == 1
+                     ? absl::StrCat("  ", timelines.front())
+                     : absl::StrCat("  ", timelines.front(), " ... ", timelines.back(), " (", timelines.size(), ")"));
 }
 
-}  // namespace
-
-void AddSweep(const SweepAnswer& answer, Page* page) {
-  AddHead(answer, page);
-  AddRows(answer, page);
-  AddBest(answer, page);
-  AddScaling(answer, page);
-  AddMadeOf(answer, page);
-  AddLosses(answer, page);
-  AddFiles(answer, page);
-  if (!answer.notes.empty()) page->Gap();
-  for (const std::string& note : answer.notes)
-    page->Paragraph(absl::StrCat("  ", Word(SweepWord::kNotes, answer.language), ": "), Breakable(note), Tone::kAside);
-}
-
-namespace {
-
-constexpr size_t kMaxComponentRows = 12, kMaxStages = 20;
-
-std::string WordText(SweepWord word, SweepLanguage language) { return std::string(Word(word, language)); }
-
-void AddCut(size_t all, size_t shown, SweepLanguage language, Page* page) {
+void AddCut(size_t all, size_t shown, SweepLanguage language, Document* document) {
   if (all > shown)
-    page->Line(absl::StrCat("  + ", all - shown, " ", Word(SweepWord::kAndMore, language)), Tone::kAside);
+    document->Line(absl::StrCat("  + ", all - shown, " ", Word(SweepWord::kAndMore, language)), Tone::kAside);
 }
 
-void AddTypes(const SweepRow& row, SweepLanguage language, Page* page) {
+void AddTypes(const SweepRow& row, SweepLanguage language, Document* document) {
   const std::vector<PartBytes> types = MemoryTypes(row);
   uint64_t all = 0;
   for (const PartBytes& type : types) all += type.bytes;
   if (all == 0) return;
-  std::vector<Page::Row> rows{{"", "%", WordText(SweepWord::kMemoryTypes, language)}};
-  for (const PartBytes& type : types) {
-    rows.push_back({FormatBytes(type.bytes), FormatPercent(static_cast<double>(type.bytes) / static_cast<double>(all)),
-                    MemoryTypeTitle(type.name, language)});
-  }
-  page->Table({Align::kRight, Align::kRight, Align::kLeft}, rows);
+  document->Table<PartBytes>(
+      "", "",
+      {{"", kNoTitle, Unit::kBytes, "", &PartBytes::bytes},
+       {"", "%", Unit::kShare, "", [all](const PartBytes& type) { return Datum::Share(type.bytes, all); }},
+       {"", Text(SweepWord::kMemoryTypes, language), Unit::kText, "",
+        [language](const PartBytes& type) { return MemoryTypeTitle(type.name, language); }}},
+      std::vector<PartBytes>(types), {});
 }
 
-void AddComponents(const SweepRow& row, SweepLanguage language, Page* page) {
+void AddComponents(const SweepRow& row, SweepLanguage language, Document* document) {
   if (row.components.empty()) return;
-  page->Gap();
+  document->Gap();
   const auto stage = [language](const char* name) { return StageTitleOf(name, language); };
-  std::vector<Page::Row> rows{{WordText(SweepWord::kComponents, language), WordText(SweepWord::kAtPeak, language),
-                               stage("forward"), stage("backward"), stage("optimizer"), stage("other")}};
-  const size_t shown = std::min(row.components.size(), kMaxComponentRows);
-  for (size_t i = 0; i < shown; ++i) {
-    Page::Row line = {ComponentTitle(row.components[i].name, language), BytesOrDash(SumOf(row.components[i].at_peak))};
-    for (const PartBytes& operation : Operations(row.components[i].allocated))
-      line.push_back(BytesOrDash(operation.bytes));
-    rows.push_back(std::move(line));
+  using Component = RowComponent;
+  std::vector<AnswerColumn<Component>> columns = {
+      {"", Text(SweepWord::kComponents, language), Unit::kText, "",
+       [language](const Component& each) { return ComponentTitle(each.name, language); }},
+      {"", Text(SweepWord::kAtPeak, language), Unit::kBytesOrDash, "",
+       [](const Component& each) { return SumOf(each.at_peak); }}};
+  const char* const kOperations[] = {"forward", "backward", "optimizer", "other"};
+  for (size_t i = 0; i < std::size(kOperations); ++i) {
+    columns.push_back({"", stage(kOperations[i]), Unit::kBytesOrDash, "",
+                       [i](const Component& each) { return Operations(each.allocated)[i].bytes; }});
   }
-  std::vector<Align> columns(6, Align::kRight);
-  columns[0] = Align::kLeft;
-  page->Table(columns, rows);
-  AddCut(row.components.size(), shown, language, page);
-  page->Line(absl::StrCat("  ", stage("forward"), " / ", stage("backward"), " / ", stage("optimizer"), ": ",
-                          Word(SweepWord::kAllocatedInAll, language)),
-             Tone::kAside);
+  document->Table("", "", std::move(columns), row.components, {.count = kMaxComponentRows});
+  AddCut(row.components.size(), kMaxComponentRows, language, document);
+  document->Line(absl::StrCat("  ", stage("forward"), " / ", stage("backward"), " / ", stage("optimizer"), ": ",
+                              Word(SweepWord::kAllocatedInAll, language)),
+                 Tone::kAside);
 }
 
-void AddStages(const SweepRow& row, SweepLanguage language, Page* page) {
+void AddStages(const SweepRow& row, SweepLanguage language, Document* document) {
   if (row.stages.empty()) return;
-  page->Gap();
-  std::vector<Page::Row> rows{{WordText(SweepWord::kStages, language), WordText(SweepWord::kPeak, language),
-                               WordText(SweepWord::kGrowth, language), WordText(SweepWord::kTime, language),
-                               WordText(SweepWord::kTimes, language)}};
-  const size_t shown = std::min(row.stages.size(), kMaxStages);
-  for (size_t i = 0; i < shown; ++i) {
-    const RowStage& stage = row.stages[i];
-    const uint64_t change = stage.growth_bytes < 0 ? 0 - static_cast<uint64_t>(stage.growth_bytes)
-                                                   : static_cast<uint64_t>(stage.growth_bytes);
-    const char* sign = stage.growth_bytes < 0 ? "-" : stage.growth_bytes > 0 ? "+" : "";
-    rows.push_back({StageTitleOf(stage.name, language), BytesOrDash(stage.peak_allocated),
-                    absl::StrCat(sign, FormatBytes(change)), SecondsText(stage.seconds), FormatCount(stage.count)});
-  }
-  std::vector<Align> columns(5, Align::kRight);
-  columns[0] = Align::kLeft;
-  page->Table(columns, rows);
-  AddCut(row.stages.size(), shown, language, page);
+  document->Gap();
+  document->Table<RowStage>("", "",
+                            {{"", Text(SweepWord::kStages, language), Unit::kText, "",
+                              [language](const RowStage& stage) { return StageTitleOf(stage.name, language); }},
+                             {"", Text(SweepWord::kPeak, language), Unit::kBytesOrDash, "", &RowStage::peak_allocated},
+                             {"", Text(SweepWord::kGrowth, language), Unit::kGrowth, "", &RowStage::growth_bytes},
+                             {"", Text(SweepWord::kTime, language), Unit::kNumber, "",
+                              [](const RowStage& stage) { return SecondsText(stage.seconds); }},
+                             {"", Text(SweepWord::kTimes, language), Unit::kCount, "", &RowStage::count}},
+                            row.stages, {.count = kMaxStages});
+  AddCut(row.stages.size(), kMaxStages, language, document);
+}
+
+void AddMadeOf(const SweepAnswer& answer, Document* document) {
+  const SweepRow* row = RowToExplain(answer.rows);
+  if (row == nullptr) return;
+  document->Gap();
+  document->Line({{Tone::kHeading, Text(SweepWord::kPartsOf, answer.language)},
+                  {Tone::kPlain, absl::StrCat("  #", row->number, "  ", ConfigurationText(row->values))}});
+  if (row->state != RowState::kFits)
+    document->Line(absl::StrCat("  ", Word(SweepWord::kDoesNotFit, answer.language)), Tone::kWarning);
+  AddTypes(*row, answer.language, document);
+  AddComponents(*row, answer.language, document);
+  AddStages(*row, answer.language, document);
 }
 
 }  // namespace
 
-std::string BytesOrDash(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
-
-std::string SecondsText(double seconds) {
-  if (!(seconds > 0)) return "0 s";
-  if (seconds < 100) return absl::StrFormat("%.1f s", seconds);
-  return FormatTime(static_cast<uint64_t>(std::llround(std::min(seconds, 1e9))) * 1'000'000'000);
-}
-
-void AddMadeOf(const SweepAnswer& answer, Page* page) {
-  const SweepRow* row = RowToExplain(answer.rows);
-  if (row == nullptr) return;
-  page->Gap();
-  page->Line({{Tone::kHeading, WordText(SweepWord::kPartsOf, answer.language)},
-              {Tone::kPlain, absl::StrCat("  #", row->number, "  ", ConfigurationText(row->values))}});
-  if (row->state != RowState::kFits)
-    page->Line(absl::StrCat("  ", Word(SweepWord::kDoesNotFit, answer.language)), Tone::kWarning);
-  AddTypes(*row, answer.language, page);
-  AddComponents(*row, answer.language, page);
-  AddStages(*row, answer.language, page);
+void AddSweep(const SweepAnswer& answer, Document* document) {
+  AddHead(answer, document);
+  AddRows(answer, document);
+  AddBest(answer, document);
+  AddScaling(answer, document);
+  AddMadeOf(answer, document);
+  AddLosses(answer, document);
+  AddFiles(answer, document);
+  if (!answer.notes.empty()) document->Gap();
+  for (const std::string& note : answer.notes)
+    document->Paragraph(absl::StrCat("  ", Word(SweepWord::kNotes, answer.language), ": "), Breakable(note),
+                        Tone::kAside);
 }
 
 }  // namespace gpumem::plan

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The tables of docs/json.md that are written from what documents declare. With GPUMEMSHIM_UPDATE_GOLDEN in the
-// environment they are written anew instead of compared. Needs GPUMEM_DOCS_FOLDER.
+// The tables of docs/json.md, or of another page, that are written from what documents declare. With
+// GPUMEMSHIM_UPDATE_GOLDEN in the environment they are written anew instead of compared. Needs GPUMEM_DOCS_FOLDER.
 //
 //   ExpectKeyTables({{"steps", StepsAnswer(input, 0)}});   // between <!-- keys of steps: ... --> and <!-- /keys -->
 
@@ -26,9 +26,9 @@ namespace gpumem::testing {
 // `pieces` return in many answers: their keys stand in tables of their own alone; without a
 // name, in one that another test holds.
 using NamedDocuments = std::vector<std::pair<std::string, Document>>;
-inline void ExpectKeyTables(const NamedDocuments& documents, const NamedDocuments& pieces = {}) {
-  constexpr char kPath[] = GPUMEM_DOCS_FOLDER "/json.md";
-  std::ifstream file(kPath);
+inline void ExpectKeyTablesOf(const std::string& page, const NamedDocuments& documents, const NamedDocuments& pieces) {
+  const std::string path = absl::StrCat(GPUMEM_DOCS_FOLDER "/", page);
+  std::ifstream file(path);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const std::string before = text;
   std::vector<Document> elsewhere;
@@ -44,11 +44,15 @@ inline void ExpectKeyTables(const NamedDocuments& documents, const NamedDocument
   }
   for (const auto& [name, document] : documents) write(name, document);
   if (std::getenv("GPUMEMSHIM_UPDATE_GOLDEN") != nullptr) {
-    std::ofstream(kPath) << text;
+    std::ofstream(path) << text;
     return;
   }
-  EXPECT_TRUE(text == before)
-      << "docs/json.md is not what the answers declare: run this test with GPUMEMSHIM_UPDATE_GOLDEN=1";
+  EXPECT_TRUE(text == before) << page
+                              << " is not what the answers declare: run this test with GPUMEMSHIM_UPDATE_GOLDEN=1";
+}
+
+inline void ExpectKeyTables(const NamedDocuments& documents, const NamedDocuments& pieces = {}) {
+  ExpectKeyTablesOf("json.md", documents, pieces);
 }
 
 }  // namespace gpumem::testing

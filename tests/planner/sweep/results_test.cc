@@ -15,7 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "example_rows.h"
-#include "planner/sweep/sweep_json.h"
+#include "planner/sweep/sweep_document.h"
+#include "render/draw.h"
+#include "testing/key_tables.h"
 
 namespace gpumem::plan {
 namespace {
@@ -95,10 +97,12 @@ TEST(SummaryCsvTest, AnAxisWithTheNameOfAColumnKeepsApart) {
   EXPECT_EQ(ReadCsv(SummaryCsv(AnswerOf({}))).size(), 1u);
 }
 
+json Parsed(const Document& document) { return json::parse(ToJson(document)); }
+
 TEST(SweepJsonTest, SaysWhatRanAndWhatCameOut) {
   SweepAnswer answer = AnswerOf(testing::GptRows());
   answer.notes = {"a note"};
-  const json reported = json::parse(SweepJson(answer));
+  const json reported = Parsed(SweepDocument(answer));
   EXPECT_EQ(reported["command"], "sweep");
   EXPECT_EQ(reported["simulated"], true);
   EXPECT_EQ(reported["mode"], "simulated");
@@ -121,16 +125,16 @@ TEST(SweepJsonTest, WithoutAnswers) {
   SweepRow failed;
   failed.state = RowState::kFailed;
   failed.values = {{"x", "007"}, {"x", "again"}, {"\xff", "1"}};
-  const json reported = json::parse(SweepJson(AnswerOf({failed})));
+  const json reported = Parsed(SweepDocument(AnswerOf({failed})));
   EXPECT_TRUE(reported["largest_that_fits"].is_null());
   EXPECT_TRUE(reported["configurations"][0]["peak_allocated_bytes"].is_null());
   EXPECT_EQ(reported["configurations"][0]["values"]["x"], "007");  // no number: its zeros would be lost
-  EXPECT_EQ(json::parse(SweepJson(AnswerOf({})))["configurations"], json::array());
+  EXPECT_EQ(Parsed(SweepDocument(AnswerOf({})))["configurations"], json::array());
 }
 
 TEST(DetailedJsonTest, HasEveryDimension) {
   const std::vector<SweepRow> rows = testing::PrivateRows();
-  const json reported = json::parse(DetailedJson(AnswerOf(rows)));
+  const json reported = Parsed(DetailedDocument(AnswerOf(rows)));
   const json& first = reported["configurations"][0];
   EXPECT_EQ(first["memory_types"]["parameters"], rows[0].categories.at("parameter"));
   EXPECT_EQ(first["memory_types"]["per_sample_gradients"], rows[0].parts.at("per_sample"));
@@ -180,9 +184,12 @@ std::set<std::string> Documented(const std::string& from, const std::string& to)
 
 TEST(SweepPageOfTheManualTest, HasEveryKeyAndColumn) {
   const SweepAnswer answer = AnswerOf(testing::PrivateRows());
+  const Document sweep = SweepDocument(answer);
+  gpumem::testing::ExpectKeyTablesOf("commands/sweep.md", {{"sweep", sweep}}, {});
+  gpumem::testing::ExpectKeyTablesOf("commands/sweep.md", {{"detailed", DetailedDocument(answer)}}, {{"", sweep}});
   std::set<std::string> keys;
-  CollectKeys(json::parse(SweepJson(answer)), &keys);
-  CollectKeys(json::parse(DetailedJson(answer)), &keys);
+  CollectKeys(Parsed(SweepDocument(answer)), &keys);
+  CollectKeys(Parsed(DetailedDocument(answer)), &keys);
   EXPECT_EQ(Documented("### JSON files", "### The CSV file"), keys);
   std::set<std::string> columns;
   const auto records = ReadCsv(SummaryCsv(AnswerOf({SweepRow()})));

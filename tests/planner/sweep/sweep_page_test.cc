@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
-#include "planner/sweep/sweep_page.h"
-
 #include <gmock/gmock.h>
 
 #include "absl/strings/match.h"
@@ -10,7 +8,9 @@
 #include "absl/strings/str_split.h"
 #include "base/utf8.h"
 #include "example_rows.h"
+#include "planner/sweep/sweep_document.h"
 #include "planner/sweep/words.h"
+#include "render/draw.h"
 
 namespace gpumem::plan {
 namespace {
@@ -26,9 +26,7 @@ std::string Text(const SweepAnswer& answer, int width = 1000) {
   TextStyle style;
   style.width = width;
   style.utf8 = true;
-  Page page(style);
-  AddSweep(answer, &page);
-  return page.text();
+  return ToText(SweepDocument(answer), style);
 }
 
 TEST(SweepPageTest, ALineForEachConfiguration) {
