@@ -3,14 +3,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "answers/report/json_parts.h"
-#include "base/json_writer.h"
 #include "base/text_formats.h"
 #include "base/utf8.h"
 #include "export/exporter.h"
 #include "ledger/stacks/names.h"
 
 namespace gpumem {
+
+void WriteJsonEvent(const EventRow& row, uint64_t since, JsonWriter* json) {
+  json->Field("time_ns", since);
+  json->Field("layer", LayerName(static_cast<uint8_t>(row.layer)));
+  json->Field("kind", EventKindName(static_cast<uint32_t>(row.kind)));
+  json->Field("memory", MemoryName(static_cast<uint8_t>(row.memory)));
+  json->Field("device", row.device);
+  json->Field("address", absl::StrFormat("0x%x", row.address));
+  json->Field("size_bytes", row.size);
+  json->Field("requested_bytes", row.requested_size);
+  json->Field("stream", absl::StrFormat("0x%x", row.stream));
+}
+
 namespace {
 
 std::string Cell(const std::string& text) { return CsvCell(EscapeControls(text)); }

@@ -21,6 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/json_writer.h"
 #include "base/text_sink.h"
 #include "ledger/load/attribute.h"
 #include "ledger/load/load_trace.h"
@@ -69,6 +70,9 @@ struct ExportResult {
 // the one behind the last event of the window.
 absl::StatusOr<ExportResult> RunExport(const ExportRequest& request, LoadedTrace* loaded, Exporter* exporter,
                                        const std::function<bool()>& more);
+
+// Members of an event's object: when, what, where and how large. `since`: nanoseconds from the first event on.
+void WriteJsonEvent(const EventRow& row, uint64_t since, JsonWriter* json);
 
 // One line an event. Every column is there, empty where not known.
 std::unique_ptr<Exporter> MakeCsvExporter(LoadedTrace* loaded, TextSink sink);

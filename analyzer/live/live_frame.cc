@@ -3,148 +3,139 @@
 
 #include "live/live_frame.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "answers/parts/categories.h"
-#include "answers/report/json_parts.h"
 #include "answers/report/trace_answer.h"
 #include "ledger/stacks/names.h"
 
 namespace gpumem {
 namespace {
 
-template <typename T>
-void FieldOrNull(absl::string_view key, bool known, const T& value, JsonWriter* json) {
-  json->Key(key);
-  known ? json->Value(value) : json->Null();
+using LiveColumn = AnswerColumn<LiveDevice>;
+
+std::vector<LiveColumn> DeviceColumns(const LiveProcess& process) {
+  constexpr char kNow[] =
+      "`allocated_bytes`, `reserved_bytes`, `other_bytes`, `total_bytes`: at the newest event; each one's highest";
+  constexpr char kSaid[] = "what the device said last: in use by all processes, by this one; null = it did not";
+  return {{"device", "of `devices`: which it is; of a process: the GPU that what follows is of", &LiveDevice::device},
+          {"name", "of a device; null = not known",
+           [](const LiveDevice& device) { return Datum::TextOrNull(device.name); }},
+          {"capacity_bytes", "null = not known",
+           [](const LiveDevice& device) { return Datum::If(device.capacity != 0, device.capacity); }},
+          {"now", kNow, [](const LiveDevice& device) { return ValuesDatum(device.now); }},
+          {"peak", kNow, [](const LiveDevice& device) { return ValuesDatum(device.peak); }},
+          {"peak_bound", "of `peak`, as `bound` in [devices](#devices)",
+           [](const LiveDevice& device) { return PeakBoundName(device.bound); }},
+          {"unsure", "events are missing, and PyTorch has not said its totals since", &LiveDevice::is_unsure},
+          {"device_used_bytes", kSaid, &LiveDevice::used},
+          {"process_used_bytes", kSaid, &LiveDevice::own},
+          {"curve", "at most 240 points, each with the maxima around it", [&process](const LiveDevice& device) {
+             std::vector<Datum> points;
+             for (const TimelinePoint& point : device.curve) {
+               const MeasureValues& max = point.max;
+               points.push_back(Datum::Object({{"time_ns", point.time_ns - process.origin_ns},
+                                               {"allocated_bytes", max.allocated},
+                                               {"reserved_bytes", max.reserved},
+                                               {"other_bytes", max.other},
+                                               {"total_bytes", max.total}},
+                                              JsonLayout::kOneLine));
+             }
+             return Datum::List(std::move(points));
+           }}};
 }
 
-void WriteValues(absl::string_view key, const MeasureValues& values, JsonWriter* json) {
-  json->Key(key);
-  json->BeginObject(JsonLayout::kOneLine);
-  WriteJsonValues(values, json);
-  json->EndObject();
+Datum StepsDatum(const LiveSteps& steps) {
+  const bool any = steps.count != 0, timed = steps.step_ns > 0;
+  return Datum::Object({{"count", steps.count, "of complete ones"},
+                        {"last", Datum::If(any, steps.last), "its number"},
+                        {"step_ns", Datum::If(timed, static_cast<uint64_t>(steps.step_ns)), "median of the newest 50"},
+                        {"steps_per_second", Datum::If(timed, 1e9 / std::max(steps.step_ns, 1.0)), "by `step_ns`"},
+                        {"last_peak_bytes", Datum::If(any, steps.level), "the last step's peak"},
+                        {"growth_bytes_per_step", steps.per_step, "of the peaks, where it goes on; else 0"}});
 }
 
-void WriteDevice(const LiveDevice& device, uint64_t origin_ns, JsonWriter* json) {
-  json->BeginObject();
-  json->Field("device", device.device);
-  WriteJsonTextOrNull("name", device.name, !device.name.empty(), json);
-  FieldOrNull("capacity_bytes", device.capacity != 0, device.capacity, json);
-  WriteValues("now", device.now, json);
-  WriteValues("peak", device.peak, json);
-  json->Field("peak_bound", PeakBoundName(device.bound));
-  json->Field("unsure", device.is_unsure);
-  FieldOrNull("device_used_bytes", device.used.has_value(), device.used.value_or(0), json);
-  FieldOrNull("process_used_bytes", device.own.has_value(), device.own.value_or(0), json);
-  json->Key("curve");
-  json->BeginArray();
-  for (const TimelinePoint& point : device.curve) {
-    json->BeginObject(JsonLayout::kOneLine);
-    json->Field("time_ns", point.time_ns - origin_ns);
-    WriteJsonValues(point.max, json);
-    json->EndObject();
-  }
-  json->EndArray();
-  json->EndObject();
-}
-
-void WriteSteps(const LiveSteps& steps, JsonWriter* json) {
-  json->Key("steps");
-  json->BeginObject();
-  json->Field("count", steps.count);
-  FieldOrNull("last", steps.count != 0, steps.last, json);
-  FieldOrNull("step_ns", steps.step_ns > 0, static_cast<uint64_t>(steps.step_ns), json);
-  FieldOrNull("steps_per_second", steps.step_ns > 0, 1e9 / std::max(steps.step_ns, 1.0), json);
-  FieldOrNull("last_peak_bytes", steps.count != 0, steps.level, json);
-  json->Field("growth_bytes_per_step", steps.per_step);
-  json->EndObject();
-}
-
-void WriteForecast(const Outlook& outlook, JsonWriter* json) {
+Datum ForecastDatum(const Outlook& outlook) {
+  constexpr char kUntil[] = "from the last step to the limit; null where none is reached";
   const Forecast& forecast = outlook.forecast;
   const bool reaches = forecast.kind == ForecastKind::kReaches || forecast.kind == ForecastKind::kFar;
-  const auto steps = [&](absl::string_view key, double value) {
+  const auto steps = [&](double value) {
     const bool known = reaches && std::isfinite(value);
-    FieldOrNull(key, known, known ? static_cast<uint64_t>(std::llround(value)) : 0, json);
+    return Datum::If(known, known ? static_cast<uint64_t>(std::llround(value)) : 0);
   };
-  json->Key("forecast");
-  json->BeginObject();
-  json->Field("kind", ForecastKindName(forecast.kind));
-  json->Field("risk", RiskLevelName(outlook.risk));
-  json->Field("sentence", outlook.sentence);
-  FieldOrNull("limit_bytes", outlook.limit.high > 0, static_cast<uint64_t>(outlook.limit.high), json);
-  steps("earliest_steps", forecast.earliest);
-  steps("likely_steps", forecast.likely);
-  steps("latest_steps", forecast.latest);
-  json->EndObject();
+  const auto limit = static_cast<uint64_t>(outlook.limit.high);
+  return Datum::Object({{"kind", ForecastKindName(forecast.kind), "as [forecast](#forecast) has it"},
+                        {"risk", RiskLevelName(outlook.risk), "as [forecast](#forecast) has it"},
+                        {"sentence", outlook.sentence, "as [forecast](#forecast) has it"},
+                        {"limit_bytes", Datum::If(outlook.limit.high > 0, limit),
+                         "what PyTorch's blocks can have of the GPU; null = not known"},
+                        {"earliest_steps", steps(forecast.earliest), kUntil},
+                        {"likely_steps", steps(forecast.likely), kUntil},
+                        {"latest_steps", steps(forecast.latest), kUntil}});
 }
 
-void WriteLines(const LiveProcess& process, JsonWriter* json) {
-  json->Key("lines");
-  json->BeginArray();
-  for (const LiveLine& line : process.lines) {
-    json->BeginObject(JsonLayout::kOneLine);
-    json->Field("site", line.site);
-    json->Field("through", line.through);
-    json->Field("category", CategoryName(line.category));
-    json->Field("bytes", line.bytes);
-    json->Field("blocks", line.blocks);
-    FieldOrNull("change_bytes", line.change.has_value(), line.change.value_or(0), json);
-    json->EndObject();
-  }
-  json->EndArray();
+const std::vector<AnswerColumn<LiveLine>>& LineColumns() {
+  constexpr char kOfLine[] = "of a line";
+  static const auto* const kColumns = new std::vector<AnswerColumn<LiveLine>>{
+      {"site", kOfLine, &LiveLine::site},
+      {"through", "what it called; \"\" = nothing to add", &LiveLine::through},
+      {"category", kOfLine, [](const LiveLine& line) { return CategoryName(line.category); }},
+      {"bytes", kOfLine, &LiveLine::bytes},
+      {"blocks", kOfLine, &LiveLine::blocks},
+      {"change_bytes", "what it gained since `changes_since_ns`; null in the first frame", &LiveLine::change}};
+  return *kColumns;
 }
 
-void WriteProcess(const LiveProcess& process, JsonWriter* json) {
-  json->BeginObject();
-  json->Field("file", process.file);
-  json->Field("program", process.process.program);
-  FieldOrNull("pid", process.process.pid != 0, process.process.pid, json);
-  FieldOrNull("rank", process.process.rank >= 0, process.process.rank, json);
-  json->Field("host", process.process.hostname);
-  json->Field("state", LiveStateName(process.state));
-  json->Field("read", process.read);
-  json->Field("file_bytes", process.file_bytes);
-  json->Field("time_ns", process.now_ns);
-  json->Field("events", process.events);
-  json->Key("devices");
-  json->BeginArray();
-  for (const LiveDevice& device : process.devices) WriteDevice(device, process.origin_ns, json);
-  json->EndArray();
-  FieldOrNull("device", process.device >= 0, process.device, json);
-  json->Field("measure", MeasureName(process.measure));
-  json->Field("at_program_end", process.at_program_end);
-  json->Key("categories");
-  Datum::If(process.device >= 0, CategoriesDatum(process.categories)).Write(json);
-  json->Field("lines_bytes", process.lines_bytes);
-  FieldOrNull("changes_since_ns", process.changes_since_ns != 0, process.changes_since_ns, json);
-  WriteLines(process, json);
-  WriteSteps(process.steps, json);
-  WriteForecast(process.outlook, json);
-  json->Field("failed_requests", process.failed_requests);
-  json->Key("losses");
-  LossesDatum(process.losses).Write(json);
-  json->Field("last_mark", process.last_mark);
-  json->Field("problem", process.problem);
-  json->EndObject();
+Document ProcessDocument(const LiveProcess& process) {
+  constexpr char kSize[] = "size of the file, time of the newest event, events so far";
+  const ProcessInfo& info = process.process;
+  Document object;
+  object.Field("file", process.file, "the trace");
+  object.Field("program", info.program, "");
+  object.Field("pid", Datum::If(info.pid != 0, info.pid), "null = not known");
+  object.Field("rank", Datum::If(info.rank >= 0, info.rank), "null = not known");
+  object.Field("host", info.hostname, "whose trace");
+  object.Field("state", LiveStateName(process.state),
+               "`running`, `ended`, `killed` (its trace was not closed), `unknown` (not a process of this machine)");
+  object.Field("read", process.read,
+               "how much of the file was read, of 1: below 1 all numbers are of an earlier moment");
+  object.Field("file_bytes", process.file_bytes, kSize);
+  object.Field("time_ns", process.now_ns, kSize);
+  object.Field("events", process.events, kSize);
+  object.Table("devices", "one object a GPU", DeviceColumns(process), process.devices, {});
+  object.Field("device", Datum::If(process.device >= 0, process.device), "");
+  object.Field("measure", MeasureName(process.measure), "whether lines are of `allocated` or of `total` memory");
+  object.Field("at_program_end", process.at_program_end,
+               "the program's own code has ended: `now`, categories and lines are of that moment");
+  object.Field("categories", Datum::If(process.device >= 0, CategoriesDatum(process.categories)),
+               "bytes by category, as `gpumemshim at` has them; null without GPU memory");
+  object.Field("lines_bytes", process.lines_bytes, "of all lines");
+  object.Field("changes_since_ns", Datum::If(process.changes_since_ns != 0, process.changes_since_ns),
+               "the moment that `change_bytes` are since, at most about a minute ago; null in the first frame");
+  object.Table("lines", "the 200 lines of code that hold most", LineColumns(), process.lines,
+               {.layout = JsonLayout::kOneLine});
+  object.Field("steps", StepsDatum(process.steps), "object");
+  object.Field("forecast", ForecastDatum(process.outlook), "object; the line that is why is not looked for");
+  object.Field("failed_requests", process.failed_requests,
+               "requests that PyTorch's allocator (without it: CUDA) refused for want of memory");
+  object.Field("losses", LossesDatum(process.losses), "as in [report](#report)");
+  object.Field("last_mark", process.last_mark, "the newest mark");
+  object.Field("problem", process.problem, "what cannot be read, and why");
+  return object;
 }
 
 }  // namespace
 
-std::string LiveJson(const LiveFrame& frame, JsonLayout layout) {
-  std::string out;
-  JsonWriter json(&out);
-  json.BeginObject(layout);
-  json.Field("schema_version", kJsonSchemaVersion);
-  json.Field("command", "live");
-  json.Field("place", frame.place);
-  json.Key("processes");
-  json.BeginArray();
-  for (const LiveProcess& process : frame.processes) WriteProcess(process, &json);
-  json.EndArray();
-  json.EndObject();
-  return out + "\n";
+Document LiveDocument(const LiveFrame& frame) {
+  std::vector<Document> processes;
+  for (const LiveProcess& process : frame.processes) processes.push_back(ProcessDocument(process));
+  Document answer;
+  answer.Field("schema_version", kJsonSchemaVersion, "");
+  answer.Field("command", "live", "");
+  answer.Field("place", frame.place, "as asked");
+  answer.Documents("processes", "one object a process", std::move(processes));
+  return answer;
 }
 
 }  // namespace gpumem

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "answers/outlook/outlook.h"
-#include "base/json_writer.h"
 #include "ledger/attribution/category.h"
+#include "render/document.h"
 #include "replay/analysis.h"
 
 namespace gpumem {
@@ -96,12 +96,10 @@ struct LiveFrame {
 
 absl::string_view LiveStateName(LiveProcess::State state);  // "running"
 
-// A LiveFrame as JSON (docs/json.md): the answer of `gpumemshim live --json`. Pure.
+// What `gpumemshim live --json` answers; people get the terminal view (live_draw.h). The frame outlives it. Pure.
 //
-//   LiveJson(frame, JsonLayout::kOneLine)   // for JSON lines
-
-// With a line end.
-std::string LiveJson(const LiveFrame& frame, JsonLayout layout);
+//   ToJson(LiveDocument(frame), JsonLayout::kOneLine)   // for JSON lines
+Document LiveDocument(const LiveFrame& frame);
 
 }  // namespace gpumem
 

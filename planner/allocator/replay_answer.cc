@@ -6,11 +6,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "answers/report/json_parts.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
-#include "base/json_writer.h"
-#include "render/draw.h"
 
 namespace gpumem::plan {
 namespace {
@@ -53,15 +50,16 @@ std::string ChangeText(int64_t change) {
   return absl::StrCat(change < 0 ? "gives back " : "gets ", FormatBytes(bytes));
 }
 
-void AddTrust(const ReplayAnswer& answer, Page* page) {
-  page->Gap();
+void AddTrust(const ReplayAnswer& answer, Document* document) {
+  document->Gap();
   const ReplayedRun& baseline = answer.baseline;
   if (answer.is_exact()) {
-    page->Paragraph("  exact     ",
-                    absl::StrCat("the recorded settings, replayed, give all ",
-                                 FormatCountOf(answer.recorded.segments.got, "recorded segment", "recorded segments"),
-                                 " in their order, with their sizes."),
-                    Tone::kGood);
+    document->Paragraph(
+        "  exact     ",
+        absl::StrCat("the recorded settings, replayed, give all ",
+                     FormatCountOf(answer.recorded.segments.got, "recorded segment", "recorded segments"),
+                     " in their order, with their sizes."),
+        Tone::kGood);
   } else {
     std::string text = "the replay of the recorded settings is not exact";
     if (!baseline.error.empty()) absl::StrAppend(&text, ": ", baseline.error);
@@ -69,25 +67,25 @@ void AddTrust(const ReplayAnswer& answer, Page* page) {
     absl::StrAppend(&text, ". Its peak of reserved is ", FormatBytes(baseline.Of(answer.device).peak_reserved),
                     ", recorded were ", FormatBytes(answer.recorded.Of(answer.device).peak_reserved),
                     ": rows may be off by as much as that (", FormatBytes(answer.off()), ").");
-    page->Paragraph("  not exact ", text, Tone::kWarning);
+    document->Paragraph("  not exact ", text, Tone::kWarning);
     if (answer.difference.has_value()) {
       const SegmentDifference& first = *answer.difference;
-      page->Paragraph("            ",
-                      absl::StrCat("First difference: GPU ", first.device, ", change ", FormatCount(first.index + 1),
-                                   " of its segments: recorded ", ChangeText(first.recorded), ", replayed ",
-                                   ChangeText(first.replayed), "."));
+      document->Paragraph("            ",
+                          absl::StrCat("First difference: GPU ", first.device, ", change ",
+                                       FormatCount(first.index + 1), " of its segments: recorded ",
+                                       ChangeText(first.recorded), ", replayed ", ChangeText(first.replayed), "."));
     }
-    for (const std::string& doubt : answer.doubts) page->Paragraph("            ", absl::StrCat(doubt, "."));
+    for (const std::string& doubt : answer.doubts) document->Paragraph("            ", absl::StrCat(doubt, "."));
   }
   std::string how = absl::StrCat("PyTorch ", answer.torch, "'s own allocator on simulated CUDA, ",
                                  FormatCountOf(answer.facts.requests, "request", "requests"));
   if (!answer.torch_recorded.empty() && answer.torch_recorded != answer.torch)
     absl::StrAppend(&how, "; recorded with ", answer.torch_recorded,
                     ", whose allocator may differ (--torch names another Python)");
-  page->Paragraph("  how       ", absl::StrCat(how, "."), Tone::kAside);
+  document->Paragraph("  how       ", absl::StrCat(how, "."), Tone::kAside);
   if (std::any_of(answer.what_ifs.begin(), answer.what_ifs.end(), [](const ReplayedRun& run) { return run.is_async; }))
-    page->Paragraph("  cudaMallocAsync ", "reserves in the driver's pool; that pool is simulated CUDA's, a model.",
-                    Tone::kAside);
+    document->Paragraph("  cudaMallocAsync ", "reserves in the driver's pool; that pool is simulated CUDA's, a model.",
+                        Tone::kAside);
 }
 
 }  // namespace
@@ -123,9 +121,10 @@ std::string ReplaySentence(const ReplayAnswer& answer) {
   return text;
 }
 
-void AddReplay(const ReplayAnswer& answer, Page* page) {
-  page->Paragraph("", absl::StrCat(ReplaySentence(answer), "."), answer.is_exact() ? Tone::kHeading : Tone::kWarning);
-  page->Gap();
+void AddReplay(const ReplayAnswer& answer, Document* document) {
+  document->Paragraph("", absl::StrCat(ReplaySentence(answer), "."),
+                      answer.is_exact() ? Tone::kHeading : Tone::kWarning);
+  document->Gap();
   const uint64_t from = answer.compared().Of(answer.device).peak_reserved;
   std::vector<Page::Row> rows{
       {"settings", "peak reserved", "difference", "segments", "retries", "largest free", "outcome"}};
@@ -147,107 +146,108 @@ void AddReplay(const ReplayAnswer& answer, Page* page) {
         run->memory == answer.baseline.memory ? "" : absl::StrCat(" on ", FormatBytes(run->memory));
     rows.push_back(RowOf(ConfName(run->conf) + size, *run, from, answer.device, true));
   }
-  page->Table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft},
-              rows);
+  document->Cells(
+      {Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, rows);
   for (const ReplayedRun* run : ranked) {
-    if (run->death.has_value()) page->Paragraph("  ", absl::StrCat(ConfName(run->conf), ": ", DeathText(*run), "."));
+    if (run->death.has_value())
+      document->Paragraph("  ", absl::StrCat(ConfName(run->conf), ": ", DeathText(*run), "."));
   }
-  AddTrust(answer, page);
+  AddTrust(answer, document);
   for (const ReplayedRun* run : ranked) {
-    if (!run->trace.empty()) page->Line(absl::StrCat("  ", ConfName(run->conf), ": ", run->trace), Tone::kAside);
+    if (!run->trace.empty()) document->Line(absl::StrCat("  ", ConfName(run->conf), ": ", run->trace), Tone::kAside);
   }
 }
 
 namespace {
 
-void WriteDevices(const ReplayedRun& run, JsonWriter* json) {
-  json->Key("devices");
-  json->BeginArray();
+Datum NeedsDatum(const ReplayedRun& run) {
+  constexpr char kFree[] = "at the peak of reserved, inside segments; and the largest range of it";
+  std::vector<Datum> needs;
   for (const auto& [device, need] : run.devices) {
-    json->BeginObject(JsonLayout::kOneLine);
-    json->Field("device", device);
-    json->Field("peak_reserved_bytes", need.peak_reserved);
-    json->Field("peak_allocated_bytes", need.peak_allocated);
-    json->Field("free_at_peak_bytes", need.free_at_peak);
-    json->Field("largest_free_range_bytes", need.largest_free_at_peak);
-    json->EndObject();
+    needs.push_back(Datum::Object({{"device", device},
+                                   {"peak_reserved_bytes", need.peak_reserved, "the most that segments were"},
+                                   {"peak_allocated_bytes", need.peak_allocated, "the most that blocks were"},
+                                   {"free_at_peak_bytes", need.free_at_peak, kFree},
+                                   {"largest_free_range_bytes", need.largest_free_at_peak, kFree}},
+                                  JsonLayout::kOneLine));
   }
-  json->EndArray();
+  return Datum::List(std::move(needs));
 }
 
-void WriteDeath(const ReplayedRun& run, JsonWriter* json) {
-  json->Key("out_of_memory");
-  if (!run.death.has_value()) return json->Null();
-  json->BeginObject(JsonLayout::kOneLine);
-  json->Field("request", run.death->at);
-  json->Field("device", run.death->device);
-  json->Field("size_bytes", run.death->size);
-  json->Field("of_torch", !run.death->outside);
-  json->EndObject();
+Datum DeathDatum(const ReplayedRun& run) {
+  if (!run.death.has_value()) return {};
+  return Datum::Object({{"request", run.death->at, "from 0"},
+                        {"device", run.death->device},
+                        {"size_bytes", run.death->size, "that were asked for"},
+                        {"of_torch", !run.death->outside, "false: other memory of the process"}},
+                       JsonLayout::kOneLine);
 }
 
-void WriteRun(const ReplayedRun& run, JsonWriter* json) {
-  json->BeginObject();
-  json->Field("settings", run.conf);
-  json->Field("memory_bytes", run.memory);
-  WriteJsonTextOrNull("error", run.error, !run.error.empty(), json);
-  WriteDevices(run, json);
-  json->Field("segments", run.segments.got);
-  json->Field("segments_given_back", run.segments.given_back);
-  json->Field("retries", run.retries);
-  json->Field("failed_requests", run.failed);
-  json->Field("served_requests", run.served);
-  json->Field("requests_done", run.done);
-  WriteDeath(run, json);
-  WriteJsonTextOrNull("trace", run.trace, !run.trace.empty(), json);
-  json->EndObject();
+const std::vector<AnswerColumn<ReplayedRun>>& RunColumns() {
+  using Run = ReplayedRun;
+  constexpr char kSegments[] =
+      "how often segments came from CUDA, and were given back; pages of expandable ones that one request gets count "
+      "once, and so does what is mapped at the beginning";
+  constexpr char kFailed[] = "of the requests that failed when they were recorded: those that fail here, and do not";
+  static const auto* const kColumns = new std::vector<AnswerColumn<Run>>{
+      {"settings", "of a run: `PYTORCH_CUDA_ALLOC_CONF`; \"\" = PyTorch's defaults", &Run::conf},
+      {"memory_bytes", "of the (simulated) GPU", &Run::memory},
+      {"error", "why there is no answer, such as a setting that PyTorch refuses; null = there is one",
+       [](const Run& run) { return Datum::TextOrNull(run.error); }},
+      {"devices", "one object a GPU", NeedsDatum},
+      {"segments", kSegments, [](const Run& run) { return run.segments.got; }},
+      {"segments_given_back", kSegments, [](const Run& run) { return run.segments.given_back; }},
+      {"retries", "requests for which CUDA had no memory at first", &Run::retries},
+      {"failed_requests", kFailed, &Run::failed},
+      {"served_requests", kFailed, &Run::served},
+      {"requests_done", "how far the replay came", &Run::done},
+      {"out_of_memory", "the request that ended it, or null", DeathDatum},
+      {"trace", "of the replay, with `--keep`; else null",
+       [](const Run& run) { return Datum::TextOrNull(run.trace); }}};
+  return *kColumns;
 }
 
-void WriteDifference(const ReplayAnswer& answer, JsonWriter* json) {
-  json->Key("first_difference");
-  if (!answer.difference.has_value()) return json->Null();
-  json->BeginObject(JsonLayout::kOneLine);
-  json->Field("device", answer.difference->device);
-  json->Field("index", answer.difference->index);
-  json->Field("recorded_bytes", answer.difference->recorded);
-  json->Field("replayed_bytes", answer.difference->replayed);
-  json->EndObject();
+Datum RunDatum(const ReplayedRun& run) { return ObjectOf(RunColumns(), run, JsonLayout::kLines); }
+
+Datum DifferenceDatum(const ReplayAnswer& answer) {
+  if (!answer.difference.has_value()) return {};
+  constexpr char kChange[] = "negative: given back; 0: no further change";
+  return Datum::Object({{"device", answer.difference->device},
+                        {"index", answer.difference->index, "of the change of its segments, from 0"},
+                        {"recorded_bytes", answer.difference->recorded, kChange},
+                        {"replayed_bytes", answer.difference->replayed, kChange}},
+                       JsonLayout::kOneLine);
 }
 
 }  // namespace
 
-std::string ReplayJson(const ReplayAnswer& answer, const ReportInput& input) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  WriteMembers(HeadFields("replay", input), &json);
-  json.Field("answer", ReplaySentence(answer));
-  json.Field("exact", answer.is_exact());
-  WriteDifference(answer, &json);
-  json.Field("off_bytes", answer.off());
-  json.Key("doubts");
-  json.BeginArray();
-  for (const std::string& doubt : answer.doubts) json.Value(doubt);
-  json.EndArray();
-  json.Field("torch", answer.torch);
-  WriteJsonTextOrNull("torch_recorded", answer.torch_recorded, !answer.torch_recorded.empty(), &json);
-  json.Field("device", answer.device);
-  json.Field("requests", answer.facts.requests);
-  json.Key("recorded");
-  WriteRun(answer.recorded, &json);
-  json.Key("replayed");
-  WriteRun(answer.baseline, &json);
-  json.Key("replayed_anew");
-  if (answer.anew.has_value())
-    WriteRun(*answer.anew, &json);
-  else
-    json.Null();
-  json.Key("what_ifs");
-  json.BeginArray();
-  for (const ReplayedRun& run : answer.what_ifs) WriteRun(run, &json);
-  json.EndArray();
-  json.EndObject();
-  return text + "\n";
+Document ReplayDocument(const ReplayAnswer& answer, const ReportInput& input) {
+  Document document = HeadFields("replay", input);
+  document.Field("answer", ReplaySentence(answer), "the sentence that the text begins with");
+  document.Field("exact", answer.is_exact(),
+                 "the recorded settings, replayed, gave every recorded segment in order, with nothing missing; and "
+                 "where there are what-ifs, the history begins empty");
+  document.Field("first_difference", DifferenceDatum(answer), "where they did not; null = no difference");
+  document.Field("off_bytes", answer.off(), "how far the replayed peak of reserved is from the recorded one");
+  document.Field("doubts", Datum::List(std::vector<Datum>(answer.doubts.begin(), answer.doubts.end())),
+                 "sentences: why the answer may be off");
+  document.Field("torch", answer.torch, "version of the PyTorch that replayed");
+  document.Field("torch_recorded", Datum::TextOrNull(answer.torch_recorded),
+                 "of the recorded program, null = not known");
+  document.Field("device", answer.device, "the GPU that `answer` and `off_bytes` are about");
+  document.Field("requests", answer.facts.requests,
+                 "records that are replayed: blocks that come and go, requests that failed, `empty_cache()`, memory of "
+                 "others");
+  document.Field("recorded", RunDatum(answer.recorded), "what was recorded");
+  document.Field("replayed", RunDatum(answer.baseline),
+                 "the replay of the recorded settings, from where the history begins");
+  document.Field("replayed_anew", answer.anew.has_value() ? RunDatum(*answer.anew) : Datum(),
+                 "the same where what lived before is asked for anew, as in what-ifs; null where the history begins "
+                 "empty, or nothing else was asked");
+  document.Table("what_ifs", "the other settings, in the order in which they were asked for", RunColumns(),
+                 answer.what_ifs, {});
+  AddReplay(answer, &document);
+  return document;
 }
 
 }  // namespace gpumem::plan

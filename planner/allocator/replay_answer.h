@@ -16,7 +16,7 @@
 #include "ledger/load/input.h"
 #include "planner/allocator/history.h"
 #include "planner/allocator/segment_log.h"
-#include "render/page.h"
+#include "render/document.h"
 
 namespace gpumem::plan {
 
@@ -92,13 +92,15 @@ struct ReplayAnswer {
 // The what-if that needs least, of those that got to the end; null where there is none.
 const ReplayedRun* BestOf(const ReplayAnswer& answer);
 
-// A ReplayAnswer as one screen: the answer in a sentence, a row a setting, and how far it can be trusted.
+// Of the recorded trace: the answer in a sentence, a row a setting, and how far it can be trusted; docs/json.md has the
+// fields. `answer` outlives it.
 //
-//   AddReplay(answer, &page);
+//   console->Print(json ? ToJson(ReplayDocument(answer, input)) : ...);
 //
 // Thread-safety: pure functions.
-
-void AddReplay(const ReplayAnswer& answer, Page* page);
+Document ReplayDocument(const ReplayAnswer& answer, const ReportInput& input);
+// What people read of it.
+void AddReplay(const ReplayAnswer& answer, Document* document);
 
 // The answer in one sentence, without a full stop: "expandable_segments:True would have kept 4.10 GiB less reserved
 // (12.3 GiB -> 8.20 GiB)".
@@ -106,12 +108,6 @@ std::string ReplaySentence(const ReplayAnswer& answer);
 
 // How settings are named: "defaults" where there are none.
 std::string ConfName(const std::string& conf);
-
-// A ReplayAnswer as JSON (docs/json.md).
-//
-//   console->Print(ReplayJson(answer, input));
-
-std::string ReplayJson(const ReplayAnswer& answer, const ReportInput& input);
 
 }  // namespace gpumem::plan
 

@@ -22,6 +22,7 @@
 #include "planner/allocator/replayer.h"
 #include "planner/cli/plan_flags.h"
 #include "planner/cli/replay_what_if.h"
+#include "render/draw.h"
 
 namespace gpumem::plan {
 namespace {
@@ -174,13 +175,8 @@ damaged, and this is of what could be read.
     const LoadedTrace& loaded = replayer.loaded();
     console->ProgressDone();
     GPUMEM_ASSIGN_OR_RETURN(const ReplayAnswer answer, replayer.Run(Settings(replayer.recorded_conf(), memory)));
-    if (trace_.json) {
-      console->Print(ReplayJson(answer, loaded.input));
-    } else {
-      Page page(console->out_style());
-      AddReplay(answer, &page);
-      console->Print(page.text());
-    }
+    const Document document = ReplayDocument(answer, loaded.input);
+    console->Print(trace_.json ? ToJson(document) : ToText(document, console->out_style()));
     if (!answer.baseline.error.empty() && BestOf(answer) == nullptr) return kExitCannotRead;
     if (loaded.is_damaged()) return kExitDamaged;
     return answer.is_exact() ? kExitFine : kExitCheckFailed;

@@ -72,7 +72,7 @@ absl::StatusOr<CheckedRun> ParsePlanJson(const std::string& text, const std::str
 // 0 passed, 1 one failed; none failed: 5 one is too close to say, else 4 one is unknown (docs/exit-codes.md).
 int ExitCodeOfCheck(const std::vector<CheckLine>& lines);
 
-// For machines alone: text has lines of any length. `lines` outlive the answer.
+// `lines` outlive the answer.
 Document ChecksAnswer(const std::vector<CheckLine>& lines);
 // Its list, for other answers that have one.
 Document CheckLines(const std::vector<CheckLine>& lines);

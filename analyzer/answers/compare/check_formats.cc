@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -24,19 +25,15 @@ std::string ResultText(CheckResult result) {
   return result == CheckResult::kTooClose ? "too close" : std::string(CheckResultName(result));
 }
 
-std::string LinesAsText(const std::vector<CheckLine>& lines) {
-  std::string out;
+// Each run once, above its lines.
+void AddLines(const std::vector<CheckLine>& lines, Document* answer) {
   std::string run;
   for (const CheckLine& line : lines) {
-    if (line.run != run) absl::StrAppend(&out, EscapeControls(line.run), "\n");
+    if (line.run != run) answer->Line(line.run);
     run = line.run;
-    std::string name = line.name;
-    name.resize(std::max<size_t>(name.size(), 17), ' ');
-    std::string result = ResultText(line.result);
-    result.resize(9, ' ');
-    absl::StrAppend(&out, "  ", result, "  ", name, "  ", EscapeControls(Sentence(line)), "\n");
+    answer->Line(
+        absl::StrCat("  ", PadRight(ResultText(line.result), 9), "  ", PadRight(line.name, 17), "  ", Sentence(line)));
   }
-  return out;
 }
 
 // Characters that XML 1.0 cannot have are shown as escapes.
@@ -119,13 +116,14 @@ Document CheckLines(const std::vector<CheckLine>& lines) {
                  {"limit", kNumber, [=](const CheckLine& line) { return known(line.limit_value); }},
                  {"why", "of an unknown; of a failed one what is known of its cause", &CheckLine::why}},
              lines, {.layout = JsonLayout::kOneLine});
+  AddLines(lines, &list);
   return list;
 }
 
 std::string FormatCheck(const std::vector<CheckLine>& lines, CheckFormat format) {
   switch (format) {
     case CheckFormat::kText:
-      return LinesAsText(lines);
+      return ToText(CheckLines(lines), {.utf8 = true, .width = std::numeric_limits<int>::max()});  // no sentence is cut
     case CheckFormat::kJson:
       return ToJson(ChecksAnswer(lines));
     case CheckFormat::kJUnit:

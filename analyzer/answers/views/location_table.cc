@@ -13,7 +13,7 @@
 namespace gpumem {
 namespace {
 
-constexpr std::pair<LocationKind, absl::string_view> kNames[] = {
+constexpr std::pair<LocationKind, absl::string_view> kKindNames[] = {
     {LocationKind::kLine, "line"},         {LocationKind::kFrame, "frame"},
     {LocationKind::kFunction, "function"}, {LocationKind::kFile, "file"},
     {LocationKind::kLibrary, "library"},   {LocationKind::kThread, "thread"},
@@ -109,14 +109,14 @@ class Grouping {
 }  // namespace
 
 absl::string_view LocationKindName(LocationKind kind) {
-  for (const auto& [known, name] : kNames) {
+  for (const auto& [known, name] : kKindNames) {
     if (known == kind) return name;
   }
   return "unknown";
 }
 
 std::optional<LocationKind> ParseLocationKind(absl::string_view name) {
-  for (const auto& [kind, known] : kNames) {
+  for (const auto& [kind, known] : kKindNames) {
     if (known == name) return kind;
   }
   return std::nullopt;

@@ -9,7 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "answers/report/json_parts.h"
 #include "base/file_output.h"
 #include "base/format.h"
 #include "base/json_writer.h"

@@ -11,11 +11,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "answers/report/json_parts.h"
 #include "attach/child.h"
 #include "attach/preload.h"
 #include "base/file_output.h"
 #include "base/format.h"
+#include "base/json_writer.h"
 #include "cli/files/cross_check_page.h"
 #include "cli/trace_options.h"
 #include "ledger/load/find_traces.h"

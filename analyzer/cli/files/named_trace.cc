@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "answers/report/json_parts.h"
 #include "base/format.h"
 #include "base/json_writer.h"
 #include "base/output_file.h"

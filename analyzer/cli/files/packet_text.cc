@@ -10,11 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "answers/report/json_parts.h"
 #include "base/format.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
 #include "cli/command.h"
+#include "export/exporter.h"
 #include "gpumem/trace.pb.h"
 #include "ledger/load/find_traces.h"
 #include "ledger/saved/import_cache.h"

@@ -14,6 +14,7 @@
 #include "live/live_frame.h"
 #include "live/live_job.h"
 #include "live/live_view.h"
+#include "render/draw.h"
 
 namespace gpumem {
 namespace {
@@ -85,7 +86,7 @@ Keys: ? lists them.
     for (;;) {
       job->Poll(true);
       const LiveFrame frame = job->Frame();
-      console->Print(json_ ? LiveJson(frame, repeats ? JsonLayout::kOneLine : JsonLayout::kLines)
+      console->Print(json_ ? ToJson(LiveDocument(frame), repeats ? JsonLayout::kOneLine : JsonLayout::kLines)
                            : FrameText(frame, console->out_style()));
       if (!repeats || console->print_failed() || !Runs(frame)) return ExitCodeOf(frame);
       std::this_thread::sleep_for(interval);

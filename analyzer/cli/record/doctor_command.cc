@@ -7,7 +7,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "answers/report/json_parts.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
 #include "cli/command.h"

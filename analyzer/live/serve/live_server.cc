@@ -24,6 +24,7 @@
 #include "live/serve/access.h"
 #include "live/serve/connections.h"
 #include "live/serve/live_metrics.h"
+#include "render/draw.h"
 #include "web/report_page.h"
 
 namespace gpumem {
@@ -179,7 +180,7 @@ void Server::AnswerPath(const std::string& path, evhttp_request* request) {
   } else if (path == "/data") {
     AnswerData(request);
   } else if (path == "/live") {
-    Reply(request, HTTP_OK, "OK", "application/json", LiveJson(*worker_->frame(), JsonLayout::kLines));
+    Reply(request, HTTP_OK, "OK", "application/json", ToJson(LiveDocument(*worker_->frame())));
   } else if (path == "/metrics") {
     Reply(request, HTTP_OK, "OK", "application/openmetrics-text; version=1.0.0; charset=utf-8",
           LiveMetrics(*worker_->frame()));
@@ -187,7 +188,8 @@ void Server::AnswerPath(const std::string& path, evhttp_request* request) {
     Reply(request, HTTP_OK, "OK", "text/event-stream", "");
   } else if (path == "/events") {
     listeners_.Open(request);
-    if (worker_->frames() != 0) listeners_.SendTo(request, "frame", LiveJson(*worker_->frame(), JsonLayout::kOneLine));
+    if (worker_->frames() != 0)
+      listeners_.SendTo(request, "frame", ToJson(LiveDocument(*worker_->frame()), JsonLayout::kOneLine));
   } else {
     ReplyText(request, HTTP_NOTFOUND, "Not Found", "There are /, /data, /events, /live and /metrics.");
   }
@@ -239,7 +241,7 @@ void Server::Look() {
   const uint64_t frames = worker_->frames();
   if (frames == frames_sent_) return;
   frames_sent_ = frames;
-  if (!listeners_.empty()) listeners_.Send("frame", LiveJson(*worker_->frame(), JsonLayout::kOneLine));
+  if (!listeners_.empty()) listeners_.Send("frame", ToJson(LiveDocument(*worker_->frame()), JsonLayout::kOneLine));
 }
 
 absl::Status Server::Serve() {

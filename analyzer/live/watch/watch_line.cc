@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "answers/outlook/outlook.h"
 #include "answers/report/forecast_marks.h"
-#include "answers/report/json_parts.h"
 #include "base/format.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
-#include "answers/report/json_parts.h"
 #include "base/format.h"
+#include "base/json_writer.h"
 #include "cli/parsed_command.h"
 #include "cli/trace_options.h"
 #include "small_trace.h"

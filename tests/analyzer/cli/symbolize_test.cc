@@ -14,7 +14,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "answers/report/json_parts.h"
 #include "program.h"
 #include "symbols/elf_identity.h"
 #include "testing/ring_builder.h"

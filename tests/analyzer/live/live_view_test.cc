@@ -9,8 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "answers/parts/categories.h"
+#include "answers/report/trace_answer.h"
 #include "base/utf8.h"
 #include "live/live_frame.h"
+#include "render/draw.h"
+#include "testing/key_tables.h"
 #include "testing/sizes.h"
 
 namespace gpumem {
@@ -138,7 +142,16 @@ TEST(LiveView, HostileNamesSteerNothing) {
     EXPECT_THAT(text, Not(HasSubstr("\x07")));
     EXPECT_THAT(text, Not(HasSubstr("\u202e")));
   }
-  EXPECT_THAT(LiveJson(frame, JsonLayout::kOneLine), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(ToJson(LiveDocument(frame), JsonLayout::kOneLine), Not(HasSubstr("\x1b")));
+}
+
+TEST(LiveJson, TheTableOfTheManualIsWhatItDeclares) {
+  const LiveFrame frame = FrameOf(1);
+  Document elsewhere = OutlookAnswer(Outlook());
+  elsewhere.Field("losses", LossesDatum(LossCounts()), "");
+  elsewhere.Field("values", ValuesDatum(MeasureValues()), "");
+  elsewhere.Field("categories", CategoriesDatum(CategoryBytes()), "");
+  testing::ExpectKeyTables({{"live", LiveDocument(frame)}}, {{"", elsewhere}});
 }
 
 TEST(LiveView, NothingToShowIsSaid) {

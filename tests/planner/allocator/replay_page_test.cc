@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include "answers/report/trace_answer.h"
 #include "planner/allocator/replay_answer.h"
+#include "render/draw.h"
+#include "testing/key_tables.h"
 #include "testing/sizes.h"
 
 namespace gpumem::plan {
@@ -33,9 +36,18 @@ ReplayAnswer Answer() {
 std::string Text(const ReplayAnswer& answer) {
   TextStyle style;
   style.width = 120;
-  Page page(style);
-  AddReplay(answer, &page);
-  return page.text();
+  Document document;
+  AddReplay(answer, &document);
+  return ToText(document, style);
+}
+
+TEST(ReplayJsonTest, TheTableOfTheManualIsWhatItDeclares) {
+  Analysis analysis;
+  const ReportInput input{&analysis, nullptr, {}, ""};
+  ReplayAnswer answer = Answer();
+  answer.difference.emplace();
+  answer.recorded.death.emplace();
+  gpumem::testing::ExpectKeyTables({{"replay", ReplayDocument(answer, input)}}, {{"", HeadFields("replay", input)}});
 }
 
 TEST(ReplaySentenceTest, TheBestOfThem) {

@@ -113,51 +113,8 @@ inline const std::set<std::string> kKeysOfForecast = {"sentence",
                                                       "settles_at_bytes",
                                                       "range_share"};
 
-// Keys of live, which tests/e2e/live_view_test.py compares with its answers.
-inline const std::set<std::string> kKeysOfLive = {"place",
-                                                  "processes",
-                                                  "state",
-                                                  "read",
-                                                  "host",
-                                                  "now",
-                                                  "curve",
-                                                  "unsure",
-                                                  "device_used_bytes",
-                                                  "process_used_bytes",
-                                                  "measure",
-                                                  "at_program_end",
-                                                  "lines_bytes",
-                                                  "site",
-                                                  "through",
-                                                  "blocks",
-                                                  "change_bytes",
-                                                  "changes_since_ns",
-                                                  "steps_per_second",
-                                                  "last_peak_bytes",
-                                                  "growth_bytes_per_step",
-                                                  "forecast",
-                                                  "limit_bytes",
-                                                  "last_mark",
-                                                  "problem"};
-
-// Keys of replay, which tests/e2e/replay_test.py looks at, and of import (tests/e2e/import_test.py).
-inline const std::set<std::string> kKeysOfReplayAndImport = {"answer",
-                                                             "exact",
-                                                             "failed_requests",
-                                                             "first_difference",
-                                                             "memory_bytes",
-                                                             "off_bytes",
-                                                             "out_of_memory",
-                                                             "recorded",
-                                                             "replayed",
-                                                             "replayed_anew",
-                                                             "requests",
-                                                             "requests_done",
-                                                             "segments_given_back",
-                                                             "served_requests",
-                                                             "torch_recorded",
-                                                             "what_ifs",
-                                                             "format"};
+// Keys of import (tests/e2e/import_test.py).
+inline const std::set<std::string> kKeysOfImport = {"format"};
 
 // Keys of tree, table, sizes and stacks, which tests/analyzer/answers/views compares with their answers.
 inline const std::set<std::string> kViewKeys = {"view",
