@@ -234,7 +234,7 @@ class EveryDay(unittest.TestCase):
 
     def test_text_and_documented_keys(self):
         text = truth.run([SETUP.gpumem, "ranks", "--by", "step", "--top", "3", str(self.runs)], SETUP)
-        for part in ("rank 2 holds", "max/median", "Next: gpumemshim diff", "most in rank", "1 more (--top 0 shows them)"):
+        for part in ("rank 2 holds", "max/median", "Next: gpumemshim diff", "most in rank", "1 more: --top 0"):
             self.assertIn(part, text)
         documented = (truth.ROOT / "docs" / "json.md").read_text(encoding="utf-8")
         self.assertEqual([key for key in keys_of(ranks("--by", "step", self.runs)) if f"`{key}`" not in documented], [])

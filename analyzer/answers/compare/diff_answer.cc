@@ -107,12 +107,11 @@ void AddShownRows(const DiffList& list, const std::vector<DiffRow>& rows, size_t
   for (size_t i = shown; i < all; ++i) rest += (*differing)[i].delta();
   answer->Heading(list.heading);
   answer->Table("", "", DiffColumns(list.title, list.with_blocks),
-                std::shared_ptr<const std::vector<DiffRow>>(differing), {.count = shown, .is_shown = all != 0});
-  if (shown < all) {
-    answer->Line(
-        absl::StrCat("  ", FormatCount(all - shown), " more, ", SignedBytes(rest), " in all (--top 0 shows them)"),
-        Tone::kAside);
-  }
+                std::shared_ptr<const std::vector<DiffRow>>(differing),
+                {.count = shown,
+                 .is_shown = all != 0,
+                 .counts_rest = true,
+                 .rest = absl::StrCat(", ", SignedBytes(rest), " in all")});
   if (all < rows.size()) answer->Line(absl::StrCat("  ", FormatCount(rows.size() - all), " equal"), Tone::kAside);
 }
 

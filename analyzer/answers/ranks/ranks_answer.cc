@@ -46,7 +46,7 @@ std::string StateText(const RankSummary& rank) {
 std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 void AddLeftOut(size_t count, Document* answer) {
-  if (count > 0) answer->Line(absl::StrCat("  ", FormatCount(count), " more (--top 0 shows them)"), Tone::kAside);
+  if (count > 0) answer->Line(absl::StrCat("  ", FormatCount(count), " more: --top 0"), Tone::kAside);
 }
 
 void AddJob(const RanksReport& report, Document* answer) {

@@ -139,11 +139,8 @@ void AddRows(const LeakDevice& device, const LeakFindings& findings, const TextO
         is_shown && row.status == LeakStatus::kGrowing && !remark.empty())
       remarks.push_back(std::move(remark));
   }
-  const size_t all = rows.size(), shown = Shown(all, options.top);
-  if (shown > 0) answer->Table("", "", ShownColumns(findings), std::move(rows), {.count = shown});
-  if (shown < all)
-    answer->Line(
-        absl::StrCat("  and ", FormatCountOf(all - shown, "other line", "other lines"), "; --top 0 lists all"));
+  const size_t shown = Shown(rows.size(), options.top);
+  if (shown > 0) answer->Table("", "", ShownColumns(findings), std::move(rows), {.count = shown, .counts_rest = true});
   for (const std::string& remark : remarks) answer->Paragraph("  - ", remark);
   if (expected > 0) {
     answer->Line(

@@ -228,11 +228,10 @@ void AddParameters(const ObjectTable& objects, const Attribution& attribution, u
   auto rows = std::make_shared<std::vector<KnownParameter>>(ParametersOf(attribution, objects, 0));
   std::stable_sort(rows->begin(), rows->end(),
                    [](const KnownParameter& a, const KnownParameter& b) { return a.row->bytes > b.row->bytes; });
-  const size_t all = rows->size(), shown = Shown(all, top);
+  const size_t shown = Shown(rows->size(), top);
   answer->Gap();
   answer->Table("", "", ParameterColumns(objects, attribution, all_bytes),
-                std::shared_ptr<const std::vector<KnownParameter>>(rows), {.count = shown});
-  if (shown < all) answer->Line(absl::StrCat("  ", all - shown, " more: --top 0"), Tone::kAside);
+                std::shared_ptr<const std::vector<KnownParameter>>(rows), {.count = shown, .counts_rest = true});
 }
 
 }  // namespace

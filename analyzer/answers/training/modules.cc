@@ -79,10 +79,10 @@ Document ModulesAnswer(const ReportInput& input, size_t top) {
   answer.Heading(absl::StrCat("Modules on ", DeviceLabel(attribution.device)),
                  "what their calls allocated, all in all; most at once; with all modules that they call; kept by "
                  "autograd");
-  const size_t all = attribution.module_uses.size(), shown = Shown(all, top);
-  answer.Table("modules", "one object for each module and stage, by allocated bytes", ModuleColumns(attribution),
-               attribution.module_uses, {.count = shown, .layout = JsonLayout::kOneLine});
-  if (shown < all) answer.Line(absl::StrCat("  ", all - shown, " more: --top 0"), Tone::kAside);
+  answer.Table(
+      "modules", "one object for each module and stage, by allocated bytes", ModuleColumns(attribution),
+      attribution.module_uses,
+      {.count = Shown(attribution.module_uses.size(), top), .layout = JsonLayout::kOneLine, .counts_rest = true});
   return answer;
 }
 

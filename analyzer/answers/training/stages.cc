@@ -90,10 +90,9 @@ void AddStageList(bool named, size_t top, const ReportInput& input, Document* an
   answer->Heading(
       absl::StrCat(named ? "Stages that the program named, on " : "Stages on ", DeviceLabel(input.attribution->device)),
       IsOfTorch(input) ? "PyTorch's allocated bytes" : "all CUDA memory");
-  const size_t all = rows->size(), shown = Shown(all, top);
+  const size_t shown = Shown(rows->size(), top);
   answer->Table("", "", StageColumns(input), std::shared_ptr<const std::vector<AttributedStage>>(rows),
-                {.count = shown});
-  if (shown < all) answer->Line(absl::StrCat("  ", all - shown, " more: --top 0"), Tone::kAside);
+                {.count = shown, .counts_rest = true});
 }
 
 }  // namespace

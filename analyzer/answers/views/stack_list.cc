@@ -71,17 +71,14 @@ Document StacksAnswer(const StackTree& tree, const std::vector<StackRow>& rows, 
   Document answer = ViewAnswer("table", input);
   answer.Field("by", "stack", "what a row is ([commands/table.md](commands/table.md))");
   const size_t shown = Shown(rows.size(), top);
-  Document::Rows first;
-  first.count = shown;
-  first.layout = JsonLayout::kOneLine;
-  first.is_shown = !rows.empty();
-  answer.Table("rows", "the largest first; of stacks one a stack", StackColumns(tree, input), rows, first);
-  if (shown == rows.size()) return answer;
   Weight rest;
   for (size_t i = shown; i < rows.size(); ++i) rest.Add(rows[i].weight);
-  answer.Line(absl::StrCat("  and ", FormatCount(rows.size() - shown), " more with ", FormatBytes(rest.bytes),
-                           ": --top 0 shows all"),
-              Tone::kAside);
+  answer.Table("rows", "the largest first; of stacks one a stack", StackColumns(tree, input), rows,
+               {.count = shown,
+                .layout = JsonLayout::kOneLine,
+                .is_shown = !rows.empty(),
+                .counts_rest = true,
+                .rest = absl::StrCat(" with ", FormatBytes(rest.bytes))});
   return answer;
 }
 

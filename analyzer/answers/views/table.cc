@@ -47,18 +47,15 @@ Document TableAnswer(const std::vector<Location>& rows, LocationKind kind, size_
   Document answer = ViewAnswer("table", input);
   answer.Field("by", LocationKindName(kind), "what a row is ([commands/table.md](commands/table.md))");
   const size_t shown = Shown(rows.size(), top);
-  Document::Rows first;
-  first.count = shown;
-  first.layout = JsonLayout::kOneLine;
-  first.is_shown = !rows.empty();
-  answer.Table("rows", "the largest first; of stacks one a stack", TableColumns(kind, input.aggregated->all.bytes),
-               rows, first);
-  if (shown == rows.size()) return answer;
   Weight rest;
   for (size_t i = shown; i < rows.size(); ++i) rest.Add(rows[i].self);
-  answer.Line(absl::StrCat("  and ", FormatCount(rows.size() - shown), " more with ", FormatBytes(rest.bytes),
-                           " of their own: --top 0 shows all"),
-              Tone::kAside);
+  answer.Table("rows", "the largest first; of stacks one a stack", TableColumns(kind, input.aggregated->all.bytes),
+               rows,
+               {.count = shown,
+                .layout = JsonLayout::kOneLine,
+                .is_shown = !rows.empty(),
+                .counts_rest = true,
+                .rest = absl::StrCat(" with ", FormatBytes(rest.bytes), " of their own")});
   return answer;
 }
 

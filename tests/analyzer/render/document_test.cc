@@ -98,6 +98,35 @@ TEST_F(DocumentTest, BothGetTheRowsThatAreAskedFor) {
   EXPECT_THAT(ToText(Answer(last), TextStyle{}), Not(HasSubstr("b.py:2")));
 }
 
+TEST_F(DocumentTest, PeopleReadHowManyRowsAreLeft) {
+  Document::Rows first;
+  first.count = 1;
+  EXPECT_THAT(ToText(Answer(first), TextStyle{}), Not(HasSubstr("more:")));
+  first.counts_rest = true;
+  first.rest = " with 1 KiB";
+  EXPECT_THAT(ToText(Answer(first), TextStyle{}), HasSubstr("a.py:1!\n  1 more with 1 KiB: --top 0\n  and no more\n"));
+  first.count = 2;
+  EXPECT_THAT(ToText(Answer(first), TextStyle{}), Not(HasSubstr("more with")));
+}
+
+TEST_F(DocumentTest, AnotherOnesFieldsAreForMachinesAlone) {
+  Document answer;
+  Document within;
+  within.Object("inner", "an object", Answer());
+  answer.AppendFields(std::move(within));
+  answer.AppendFields(Answer());
+  answer.Field("known", std::optional<uint64_t>(7), "");
+  answer.Field("unknown", std::optional<uint64_t>(), "");
+  EXPECT_EQ(ToText(answer, TextStyle{}), "");
+  const std::string line = ToJson(answer, JsonLayout::kOneLine);
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
+  const json parsed = json::parse(line);
+  EXPECT_EQ(parsed["inner"]["total"], 5120);
+  EXPECT_EQ(parsed["lines"].size(), 2u);
+  EXPECT_EQ(parsed["known"], 7);
+  EXPECT_TRUE(parsed["unknown"].is_null());
+}
+
 TEST_F(DocumentTest, HostileNamesAreShownAsWhatTheyAre) {
   lines_[0].name = "\x1b[2Ja\xff.py";
   EXPECT_THAT(ToText(Answer(), TextStyle{}), Not(HasSubstr("\x1b")));

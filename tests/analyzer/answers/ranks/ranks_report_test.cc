@@ -63,8 +63,8 @@ TEST_F(RanksReportTest, OfTwoRanksNoneIsTheMedian) {
 }
 
 TEST_F(RanksReportTest, ListsAreAsLongAsAsked) {
-  EXPECT_THAT(Text({.top = 3}), HasSubstr("5 more (--top 0 shows them)"));
-  EXPECT_THAT(Text({.top = 0}), ::testing::Not(HasSubstr("--top 0 shows them")));
+  EXPECT_THAT(Text({.top = 3}), HasSubstr("5 more: --top 0"));
+  EXPECT_THAT(Text({.top = 0}), ::testing::Not(HasSubstr("more: --top 0")));
   EXPECT_THAT(Text({.top = 0, .by_step = true}), HasSubstr("most in rank"));
 }
 

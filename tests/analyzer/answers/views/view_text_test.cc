@@ -189,7 +189,7 @@ TEST(StackTable, ListsStacksFromTheirEnd) {
               EndsWith("     bytes  share  count  stack\n"
                        "      10 B  0.1 %      7  (smaller stacks)\n"
                        "  5.86 KiB   60 %      2  m.py:3 c <- m.py:2 b <- train.py:5 step <- train.py:9 main\n"
-                       "  and 1 more with 3.90 KiB: --top 0 shows all\n"));
+                       "  1 more with 3.90 KiB: --top 0\n"));
 }
 
 TEST(ViewHead, SaysWhatFiltersAndBoundsLeftOut) {
