@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
-#include "base/json_writer.h"
 #include "ledger/stacks/names.h"
 
 namespace gpumem {
@@ -117,6 +116,52 @@ std::string NameText(const ListedProcess& process, const std::vector<ListedProce
   return absl::StrCat(std::string(static_cast<size_t>(process.depth) * 2, ' '), name);
 }
 
+using ProcessColumn = AnswerColumn<ListedProcess>;
+
+Datum AncestorsDatum(const ListedProcess& process) {
+  std::vector<Datum> ancestors;
+  for (const ProcessInfo::Ancestor& above : process.process.ancestors)
+    ancestors.push_back(Datum::Object({{"pid", above.pid}, {"name", above.name}}, JsonLayout::kOneLine));
+  return Datum::List(std::move(ancestors), JsonLayout::kOneLine);
+}
+
+std::vector<ProcessColumn> ProcessColumns(const std::vector<ListedProcess>& processes) {
+  using Listed = ListedProcess;
+  constexpr char kLive[] = "CUDA's live bytes on `device`, the one with the highest peak";
+  constexpr char kEvents[] = "recorded, and known to be missing";
+  constexpr char kBelow[] = "as below";
+  const auto used = [](const Listed& each) { return each.device >= 0; };
+  return {
+      {"", "process", Unit::kText, "", [&processes](const Listed& each) { return NameText(each, processes); }},
+      {"parent_file",
+       "the trace of the nearest ancestor that has one, or of the program that became this one by an exec; null = none",
+       [&processes](const Listed& each) {
+         return each.parent < 0 ? Datum() : Datum(processes[static_cast<size_t>(each.parent)].path);
+       }},
+      {"program", kBelow, [](const Listed& each) { return each.process.program; }},
+      {"pid", "pid", Unit::kNumber, kBelow, [](const Listed& each) { return each.process.pid; }},
+      {"rank", "rank", Unit::kNumber, kBelow,
+       [](const Listed& each) { return Datum::If(each.process.rank >= 0, each.process.rank); }},
+      {"hostname", kBelow, [](const Listed& each) { return each.process.hostname; }},
+      {"ancestors", "who started the process, who started that one, ...: `pid` and `name` of each; they need no trace",
+       AncestorsDatum},
+      {"device", "GPU", Unit::kNumber, "", [=](const Listed& each) { return Datum::If(used(each), each.device); }},
+      {"peak_bytes", "peak", Unit::kBytes, kLive, &Listed::peak_bytes,
+       [=](const Listed& each) {
+         return used(each) ? absl::StrCat(BoundSign(each.bound), FormatBytes(each.peak_bytes)) : "none";
+       }},
+      {"peak_bound", "of `peak_bytes`, as `bound` in [devices](#devices)",
+       [](const Listed& each) { return PeakBoundName(each.bound); }},
+      {"end_bytes", "at the end", Unit::kBytes, kLive, &Listed::end_bytes,
+       [=](const Listed& each) { return used(each) ? FormatBytes(each.end_bytes) : ""; }},
+      {"total_events", "events", Unit::kCount, kEvents, &Listed::events},
+      {"lost_events", kEvents, &Listed::lost},
+      {"complete", kBelow, &Listed::complete},
+      {"end_unknown", "as in the report of one trace", &Listed::end_unknown},
+      {"", "state", Unit::kText, "", StateText},
+      {"file", "file", Unit::kText, kBelow, &Listed::path, [](const Listed& each) { return TraceName(each.path); }}};
+}
+
 }  // namespace
 
 ListedProcess Listed(const Analysis& analysis) {
@@ -166,77 +211,25 @@ void LinkProcesses(std::vector<ListedProcess>* processes) {
   all = std::move(placed);
 }
 
-void AddProcessList(const std::vector<ListedProcess>& processes, absl::string_view folder, Page* page) {
-  page->Line({{Tone::kHeading, FormatCountOf(processes.size(), "trace", "traces")},
-              {Tone::kPlain, absl::StrCat(" in ", folder)}});
-  if (processes.empty()) return;
-  if (const std::string common = CommonParent(processes); !common.empty()) {
-    page->Line(absl::StrCat("  started by ", common, ", which used no CUDA"));
-  }
-  page->Gap();
-  std::vector<Page::Row> rows = {{"process", "pid", "rank", "GPU", "peak", "at the end", "events", "state", "file"}};
-  for (const ListedProcess& process : processes) {
-    const ProcessInfo& info = process.process;
-    const bool used = process.device >= 0;
-    rows.push_back({NameText(process, processes), absl::StrCat(info.pid), info.rank < 0 ? "" : absl::StrCat(info.rank),
-                    used ? absl::StrCat(process.device) : "",
-                    used ? absl::StrCat(BoundSign(process.bound), FormatBytes(process.peak_bytes)) : "none",
-                    used ? FormatBytes(process.end_bytes) : "", FormatCount(process.events), StateText(process),
-                    TraceName(process.path)});
-  }
-  page->Table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
-               Align::kLeft, Align::kLeft},
-              rows);
-  page->Gap();
+Document ProcessListAnswer(const std::vector<ListedProcess>& processes, absl::string_view folder) {
+  Document answer;
+  answer.Field("schema_version", kJsonSchemaVersion, "");
+  answer.Field("command", "report", "");
+  answer.Field("folder", folder, "as it was given");
+  answer.Line({{Tone::kHeading, FormatCountOf(processes.size(), "trace", "traces")},
+               {Tone::kPlain, absl::StrCat(" in ", folder)}});
+  const std::string common = processes.empty() ? "" : CommonParent(processes);
+  if (!common.empty()) answer.Line(absl::StrCat("  started by ", common, ", which used no CUDA"));
+  answer.Gap();
+  answer.Table("processes", "one object a trace, parents before their children, siblings by rank",
+               ProcessColumns(processes), processes, {.layout = JsonLayout::kOneLine, .is_shown = !processes.empty()});
+  if (processes.empty()) return answer;
+  answer.Gap();
   const ListedProcess& biggest = Biggest(processes);
-  page->Paragraph(
+  answer.Paragraph(
       "  ", absl::StrCat("The most memory had process ", biggest.process.pid, " (",
                          BoundedBytes(biggest.bound, biggest.peak_bytes), "). Next: gpumemshim report ", biggest.path));
-}
-
-std::string ProcessListJson(const std::vector<ListedProcess>& processes, absl::string_view folder) {
-  std::string text;
-  JsonWriter json(&text);
-  json.BeginObject();
-  json.Field("schema_version", kJsonSchemaVersion);
-  json.Field("command", "report");
-  json.Field("folder", folder);
-  json.Key("processes");
-  json.BeginArray();
-  for (const ListedProcess& process : processes) {
-    json.BeginObject(JsonLayout::kOneLine);
-    json.Field("file", process.path);
-    json.Key("parent_file");
-    process.parent < 0 ? json.Null() : json.Value(processes[static_cast<size_t>(process.parent)].path);
-    json.Field("program", process.process.program);
-    json.Field("pid", process.process.pid);
-    json.Key("rank");
-    process.process.rank < 0 ? json.Null() : json.Value(process.process.rank);
-    json.Field("hostname", process.process.hostname);
-    json.Key("ancestors");
-    json.BeginArray(JsonLayout::kOneLine);
-    for (const ProcessInfo::Ancestor& above : process.process.ancestors) {
-      json.BeginObject(JsonLayout::kOneLine);
-      json.Field("pid", above.pid);
-      json.Field("name", above.name);
-      json.EndObject();
-    }
-    json.EndArray();
-    json.Key("device");
-    process.device < 0 ? json.Null() : json.Value(process.device);
-    json.Field("peak_bytes", process.peak_bytes);
-    json.Field("peak_bound", PeakBoundName(process.bound));
-    json.Field("end_bytes", process.end_bytes);
-    json.Field("total_events", process.events);
-    json.Field("lost_events", process.lost);
-    json.Field("complete", process.complete);
-    json.Field("end_unknown", process.end_unknown);
-    json.EndObject();
-  }
-  json.EndArray();
-  json.EndObject();
-  text += '\n';
-  return text;
+  return answer;
 }
 
 }  // namespace gpumem

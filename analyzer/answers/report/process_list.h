@@ -8,7 +8,7 @@
 //
 //   std::vector<ListedProcess> processes = ...;   // one a trace, in any order
 //   LinkProcesses(&processes);
-//   AddProcessList(processes, "runs", &page);
+//   ProcessListAnswer(processes, "runs")
 //
 // Pure. Failure: what cannot be linked stands by itself.
 
@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "render/page.h"
+#include "render/document.h"
 #include "replay/analysis.h"
 
 namespace gpumem {
@@ -49,9 +49,8 @@ ListedProcess Listed(const Analysis& analysis);
 // start.
 void LinkProcesses(std::vector<ListedProcess>* processes);
 
-void AddProcessList(const std::vector<ListedProcess>& processes, absl::string_view folder, Page* page);
-
-std::string ProcessListJson(const std::vector<ListedProcess>& processes, absl::string_view folder);
+// `processes` outlive it.
+Document ProcessListAnswer(const std::vector<ListedProcess>& processes, absl::string_view folder);
 
 }  // namespace gpumem
 

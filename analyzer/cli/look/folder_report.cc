@@ -8,7 +8,7 @@
 #include "base/format.h"
 #include "cli/command.h"
 #include "ledger/load/find_traces.h"
-#include "render/page.h"
+#include "render/draw.h"
 #include "replay/analyze.h"
 
 namespace gpumem {
@@ -47,13 +47,8 @@ absl::StatusOr<int> ReportFolder(const std::string& folder, const std::vector<st
   if (processes.empty()) return kExitCannotRead;
   LinkProcesses(&processes);
   SayRingsWithoutTrace(folder, console);
-  if (options.json) {
-    console->Print(ProcessListJson(processes, folder));
-    return exit_code;
-  }
-  Page page(console->out_style());
-  AddProcessList(processes, folder, &page);
-  console->Print(page.text());
+  const Document answer = ProcessListAnswer(processes, folder);
+  console->Print(options.json ? ToJson(answer) : ToText(answer, console->out_style()));
   return exit_code;
 }
 

@@ -103,7 +103,7 @@ std::vector<json> AllAnswers() {
   EXPECT_EQ(answers.back()["what_if"]["other"]["fit_bytes"], 3 << 20);
   ListedProcess listed = Listed(example.analysis);
   listed.process.ancestors.push_back({4200, 1, "torchrun"});
-  answers.push_back(json::parse(ProcessListJson({listed}, "runs")));
+  answers.push_back(json::parse(ToJson(ProcessListAnswer({listed}, "runs"))));
   return answers;
 }
 
@@ -144,6 +144,7 @@ void ForDocuments(const std::function<void(const Documents&, const Documents&)>&
   place.Field("where", PlaceDatum(0, input), "object:");
   AddStacks("stacks", device.at_peak_total.stacks, 0, input, &stacks);
   const Document head = HeadFields("report", input);
+  const std::vector<ListedProcess> listed = {Listed(example.analysis)};
   use({{"steps", StepsAnswer(input, 0)},
        {"stages", StagesAnswer(input, 0)},
        {"modules", ModulesAnswer(input, 0)},
@@ -156,6 +157,7 @@ void ForDocuments(const std::function<void(const Documents&, const Documents&)>&
        {"compare", CompareAnswer(runs)},
        {"diff", DiffAnswer(diff, 0, false)},
        {"check", ChecksAnswer(lines)},
+       {"a folder", ProcessListAnswer(listed, "runs")},
        {"ranks", RanksAnswer({job, verdict}, {0, true})}},
       {{"process", MembersOf(head, {"process"})},
        {"recording", MembersOf(head, {"recording"})},

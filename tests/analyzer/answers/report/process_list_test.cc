@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "render/draw.h"
+
 namespace gpumem {
 namespace {
 
@@ -90,19 +92,18 @@ TEST(ProcessList, SaysWhoHadTheMost) {
   LinkProcesses(&processes);
   TextStyle style;
   style.width = 120;
-  Page page(style);
-  AddProcessList(processes, "runs", &page);
-  EXPECT_THAT(page.text(), HasSubstr("2 traces in runs"));
-  EXPECT_THAT(page.text(), HasSubstr("started by torchrun 5, which used no CUDA"));
-  EXPECT_THAT(page.text(), HasSubstr("The most memory had process 20 (3 GiB). Next: gpumemshim report runs/b.gmtrace"));
-  EXPECT_THAT(page.text(), HasSubstr("killed"));
-  EXPECT_THAT(page.text(), Not(HasSubstr("by exec")));
+  const std::string text = ToText(ProcessListAnswer(processes, "runs"), style);
+  EXPECT_THAT(text, HasSubstr("2 traces in runs"));
+  EXPECT_THAT(text, HasSubstr("started by torchrun 5, which used no CUDA"));
+  EXPECT_THAT(text, HasSubstr("The most memory had process 20 (3 GiB). Next: gpumemshim report runs/b.gmtrace"));
+  EXPECT_THAT(text, HasSubstr("killed"));
+  EXPECT_THAT(text, Not(HasSubstr("by exec")));
 }
 
 TEST(ProcessList, Json) {
   std::vector<ListedProcess> processes = {Process("a", 10, {1}), Process("b", 20, {10, 1})};
   LinkProcesses(&processes);
-  const auto answer = nlohmann::json::parse(ProcessListJson(processes, "runs"));
+  const auto answer = nlohmann::json::parse(ToJson(ProcessListAnswer(processes, "runs")));
   ASSERT_EQ(answer["processes"].size(), 2u);
   EXPECT_TRUE(answer["processes"][0]["parent_file"].is_null());
   EXPECT_EQ(answer["processes"][1]["parent_file"], "a");
