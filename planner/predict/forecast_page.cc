@@ -134,6 +134,13 @@ Datum ValuesOrNull(const std::vector<std::pair<std::string, int64_t>>& values) {
   return Datum::If(!values.empty(), Datum::Object(std::move(members), JsonLayout::kOneLine));
 }
 
+std::string VerdictOf(const VariedRun& run) {
+  return absl::StrCat(!run.note.empty() ? run.note
+                      : run.fits        ? "fits"
+                                        : "does not fit",
+                      run.with_zero ? " where the data find nothing" : "");
+}
+
 std::vector<AnswerColumn<VariedRun>> VariedColumns(const Forecast& forecast) {
   using Run = VariedRun;
   std::vector<AnswerColumn<Run>> columns = {
@@ -149,19 +156,15 @@ std::vector<AnswerColumn<VariedRun>> VariedColumns(const Forecast& forecast) {
     columns.push_back({"", forecast.varied.front().values[i].first, Unit::kNumber, "",
                        [i](const Run& run) { return run.values[i].second; }});
   }
-  const std::pair<const char*, uint64_t RunPeaks::*> numbers[] = {
-      {"allocated", &RunPeaks::allocated}, {"reserved", &RunPeaks::reserved}, {"nvidia-smi", &RunPeaks::process}};
-  for (const auto& [title, member] : numbers) {
-    columns.push_back({"", title, Unit::kBytes, "", nullptr, [member = member](const Run& run) {
-                         return run.peaks.has_value() ? FormatBytes((*run.peaks).*member) : "-";
-                       }});
+  for (const auto& [title, member] :
+       {std::pair("allocated", &RunPeaks::allocated), std::pair("reserved", &RunPeaks::reserved),
+        std::pair("nvidia-smi", &RunPeaks::process)}) {
+    const auto text = [member = member](const Run& run) {
+      return run.peaks.has_value() ? FormatBytes((*run.peaks).*member) : "-";
+    };
+    columns.push_back({"", title, Unit::kBytes, "", nullptr, text});
   }
-  columns.push_back({"", kNoTitle, Unit::kText, "", nullptr, [](const Run& run) {
-                       return absl::StrCat(!run.note.empty() ? run.note
-                                           : run.fits        ? "fits"
-                                                             : "does not fit",
-                                           run.with_zero ? " where the data find nothing" : "");
-                     }});
+  columns.push_back({"", kNoTitle, Unit::kText, "", VerdictOf});
   return columns;
 }
 
