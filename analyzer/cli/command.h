@@ -31,7 +31,8 @@ enum ExitCode : int {
   kExitCheckFailed = 1,
   kExitUsage = 2,
   kExitCannotRead = 3,
-  kExitDamaged = 4,  // answered from what could be read
+  kExitDamaged = 4,   // answered from what could be read
+  kExitNotKnown = 7,  // a check that this file cannot answer; 5 and 6 are gpumemshim plan's
 };
 
 // In help's order: that in which people come to need them. Those of kReport are sections of `gpumemshim report`, too.

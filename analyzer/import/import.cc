@@ -80,8 +80,7 @@ absl::StatusOr<ImportResult> ImportFile(const std::string& path, TraceWriter::Si
   return result;
 }
 
-trace::Header ImportHeader(const std::string& path, const ImportResult& result, absl::string_view recorder,
-                           bool has_times) {
+trace::Header ImportHeader(const std::string& path, const ImportResult& result, absl::string_view recorder) {
   trace::Header header;
   const std::string file = path.substr(path.rfind('/') + 1);
   absl::string_view name = file;
@@ -91,7 +90,8 @@ trace::Header ImportHeader(const std::string& path, const ImportResult& result, 
   }
   header.set_writer_version(GPUMEM_VERSION);
   header.set_program(ValidText(name.empty() ? absl::string_view(file) : name));
-  StoreImportInfo({result.format, std::string(recorder), ValidText(file), result.notes, has_times},
+  StoreImportInfo({result.format, std::string(recorder), ValidText(file), result.notes, result.covers, result.has_times,
+                   result.has_stacks, result.has_failures},
                   header.mutable_settings());
   return header;
 }

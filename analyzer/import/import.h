@@ -33,6 +33,9 @@ struct ImportResult {
   uint64_t events = 0;
   uint32_t devices = 0;
   std::vector<std::string> notes;  // Import.notes
+  // ImportInfo's.
+  std::string covers = "window";
+  bool has_times = true, has_stacks = true, has_failures = true;
 };
 
 using ImportProgress = std::function<void(uint64_t done, uint64_t all)>;
@@ -49,9 +52,8 @@ absl::StatusOr<ImportResult> ImportFile(const std::string& path, TraceWriter::Si
 //
 //   trace::Header header = ImportHeader("runs/snapshot.pickle", result, "PyTorch");
 
-// The program's name is the file's, without its endings. `result` gives format and notes.
-trace::Header ImportHeader(const std::string& path, const ImportResult& result, absl::string_view recorder,
-                           bool has_times = true);
+// The program's name is the file's, without its endings. `result` gives format, notes and what there is.
+trace::Header ImportHeader(const std::string& path, const ImportResult& result, absl::string_view recorder);
 
 // ImportMemory: how much memory one import may take, and what it has taken. Whoever keeps something of the file's size
 // spends for it first, by the most that its container may take; who may not spend stops, with TooMuch's error. 1 GiB

@@ -208,9 +208,12 @@ absl::StatusOr<ImportResult> ProfilerImport::Run(const std::string& path) {
   result.format = "torch.profiler trace";
   result.devices = static_cast<uint32_t>(devices_.size());
   result.notes = Notes();
+  result.has_failures = result.has_stacks = false;
   trace::Header header = ImportHeader(path, result, "torch.profiler");
   header.set_anchor_monotonic_ns(begin_ns_);
-  header.set_anchor_realtime_ns(events_.base_ns + begin_ns_);
+  // Small numbers without a base are of a clock that nobody knows.
+  constexpr uint64_t kYear2001 = 1'000'000'000'000'000'000;
+  if (events_.base_ns + begin_ns_ > kYear2001) header.set_anchor_realtime_ns(events_.base_ns + begin_ns_);
   GPUMEM_RETURN_IF_ERROR(writer_.Begin(std::move(header)));
   GPUMEM_RETURN_IF_ERROR(WriteBefore());
   GPUMEM_RETURN_IF_ERROR(WriteAll());

@@ -151,6 +151,8 @@ absl::StatusOr<ImportResult> RmmImport::Run(const std::string& path) {
   ImportResult result;
   result.format = "RMM log";
   result.devices = 1;
+  result.covers = "run";
+  result.has_stacks = false;
   result.notes.push_back(
       "The log names no device: all is shown as GPU 0. It has no stacks and no date, and knows only what was allocated "
       "through RMM.");

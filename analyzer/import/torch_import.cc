@@ -17,6 +17,7 @@
 #include "import/snapshot_events.h"
 #include "import/snapshot_past.h"
 #include "import/torch_snapshot.h"
+#include "trace/import_info.h"
 #include "trace/write/definition_builder.h"
 
 namespace gpumem {
@@ -127,7 +128,7 @@ std::vector<std::string> SnapshotNotes(const TorchSnapshot& snapshot, const std:
 
 trace::Header SnapshotHeader(const TorchSnapshot& snapshot, const std::string& path, uint64_t begin_ns,
                              const ImportResult& result) {
-  trace::Header header = ImportHeader(path, result, "PyTorch", snapshot.has_times);
+  trace::Header header = ImportHeader(path, result, "PyTorch");
   header.set_anchor_monotonic_ns(begin_ns);
   if (snapshot.has_times) header.set_anchor_realtime_ns(begin_ns);
   if (!snapshot.conf.empty()) (*header.mutable_environment())["PYTORCH_CUDA_ALLOC_CONF"] = ValidText(snapshot.conf);
@@ -139,7 +140,6 @@ trace::Header SnapshotHeader(const TorchSnapshot& snapshot, const std::string& p
 namespace {
 
 constexpr int64_t kMostMicroseconds = INT64_MAX / 1000;
-constexpr uint64_t kWithoutTimes = 1000;  // ns between events whose times are not known
 
 class TorchImport {
  public:
@@ -185,7 +185,7 @@ uint64_t TorchImport::BeginNs() const {
   for (const auto& trace : snapshot_.traces) {
     if (!trace.empty() && trace[0].time_us > 0) first = std::min(first, trace[0].time_us);
   }
-  if (first == INT64_MAX) return kWithoutTimes;
+  if (first == INT64_MAX) return kMadeTimeNs;
   return static_cast<uint64_t>(std::clamp<int64_t>(first, 1, kMostMicroseconds)) * 1000;
 }
 
@@ -201,7 +201,7 @@ void TorchImport::Advance(size_t device) {
   if (snapshot_.has_times) {
     time_ns = static_cast<uint64_t>(std::clamp<int64_t>(trace[cursor.next].time_us, 0, kMostMicroseconds)) * 1000;
   } else {
-    time_ns = begin_ns_ + ++made_times_ * kWithoutTimes;
+    time_ns = begin_ns_ + ++made_times_ * kMadeTimeNs;
   }
   cursor.time_ns = std::max({time_ns, cursor.time_ns, begin_ns_});
 }
@@ -240,6 +240,14 @@ absl::StatusOr<ImportResult> TorchImport::Run(const std::string& path) {
   ImportResult result;
   result.format = "PyTorch snapshot";
   result.notes = SnapshotNotes(snapshot_, pasts_);
+  const bool began_with_any = std::any_of(pasts_.begin(), pasts_.end(), [](const SnapshotPast& past) {
+    return !past.segments().empty() || !past.mapped().empty();
+  });
+  const bool is_moment = snapshot_.entries == 0;
+  result.covers = is_moment ? (began_with_any ? "moment" : "nothing") : began_with_any ? "window" : "run";
+  result.has_times = is_moment || snapshot_.has_times;
+  result.has_stacks = snapshot_.has_stacks;
+  result.has_failures = !is_moment;
   result.devices = static_cast<uint32_t>(
       std::count_if(pasts_.begin(), pasts_.end(), [](const SnapshotPast& past) { return past.has_memory(); }));
   GPUMEM_RETURN_IF_ERROR(writer_.Begin(SnapshotHeader(snapshot_, path, begin_ns_, result)));

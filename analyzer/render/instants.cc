@@ -5,8 +5,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/format.h"
+#include "ledger/load/ground.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -34,13 +37,25 @@ std::string FormatTimeApart(uint64_t ns, const std::vector<uint64_t>& others) {
   return WithDigits(ns, ns < kSecond ? 6 : 9);
 }
 
-std::string PeakInstant(uint64_t time_ns, const ReportInput& input) {
+std::string AtPeak(uint64_t time_ns, const ReportInput& input) {
+  const Ground ground = GroundOf(*input.analysis);
+  if (!ground.has_history()) return "when the snapshot was taken";
+  if (!ground.has_times) return absl::StrCat("at event ", FormatCount(input.Since(time_ns) / kMadeTimeNs));
   std::vector<uint64_t> peaks;
   for (const DeviceAnalysis& device : input.analysis->devices) {
     for (const SeriesPeak* peak : {&device.peak_allocated, &device.peak_reserved, &device.peak_total})
       if (peak->bytes != 0) peaks.push_back(input.Since(peak->time_ns));
   }
-  return FormatTimeApart(input.Since(time_ns), peaks);
+  return absl::StrCat("at ", FormatTimeApart(input.Since(time_ns), peaks));
+}
+
+std::string EventsText(const ReportInput& input) {
+  const EventCounts& events = input.analysis->events;
+  const Ground ground = GroundOf(*input.analysis);
+  return absl::StrCat(FormatCountOf(events.torch + events.runtime + events.driver, "event", "events"),
+                      ground.has_times && ground.has_history()
+                          ? absl::StrCat(" in ", FormatTime(input.Since(input.analysis->end_ns)))
+                          : "");
 }
 
 }  // namespace gpumem

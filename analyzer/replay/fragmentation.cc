@@ -317,11 +317,6 @@ bool UsesExpandableSegments(const Fragmentation& fragmentation) {
                      [](const PoolFragmentation& pool) { return pool.pool == "expandable"; });
 }
 
-bool HasRoomToSave(const Fragmentation& fragmentation) {
-  return fragmentation.at_peak.reserved != 0 && (FreeSpaceOf(fragmentation.at_peak) != FreeSpace::kLittle ||
-                                                 FreeSpaceOf(fragmentation.at_end) != FreeSpace::kLittle);
-}
-
 uint64_t LargestInExpandableSegments(const LiveState& state, uint32_t slot, uint64_t free_on_device) {
   return Layout(state, slot).LargestInHoles(state, RoundDown(free_on_device, kLargePage));
 }

@@ -79,10 +79,6 @@ struct Fragmentation {
 // At the peak or the end.
 bool UsesExpandableSegments(const Fragmentation& fragmentation);
 
-// So much is free inside PyTorch's segments, at the peak or the end, that other settings of its allocator could save
-// something.
-bool HasRoomToSave(const Fragmentation& fragmentation);
-
 // How PyTorch's caching allocator asks CUDA for memory, as far as it decides what fits. Sizes in bytes. Pure functions.
 //
 // Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11 (kSmallSize, kSmallBuffer, kLargeBuffer, kMinLargeAlloc,

@@ -5,7 +5,7 @@
 // in Header.settings under names of its own, so that readers which know nothing of imports show it as settings. Plain
 // values; a header without them is not an import.
 //
-//   StoreImportInfo({"PyTorch snapshot", "PyTorch", "run.pickle", notes}, header.mutable_settings());
+//   StoreImportInfo({"PyTorch snapshot", "PyTorch", "run.pickle", notes, "moment"}, header.mutable_settings());
 //   if (const ImportInfo from = ImportInfoOf(process.settings); from.any()) Print(from.source);
 
 #ifndef GPUMEM_ANALYZER_TRACE_IMPORT_INFO_H_
@@ -27,12 +27,16 @@ struct ImportInfo {
   std::string format, recorder,
       source;                      // "PyTorch snapshot", "PyTorch", the file's name; format "" = it is not an import
   std::vector<std::string> notes;  // what the source lacks and what was derived, one sentence each
+  std::string covers = "window";   // "nothing", "moment", "window", "run" (ledger/load/ground.h)
   bool has_times = true;           // false: times only keep the order
+  bool has_stacks = true;          // false: nobody recorded any
+  bool has_failures = true;        // a request that failed would be in it
 
   bool any() const { return !format.empty(); }
 };
 
 inline constexpr char kImportPrefix[] = "imported_";
+inline constexpr uint64_t kMadeTimeNs = 1000;  // between events whose times are not known
 
 inline ImportInfo ImportInfoOf(const std::map<std::string, std::string>& settings) {
   ImportInfo info;
@@ -43,7 +47,10 @@ inline ImportInfo ImportInfoOf(const std::map<std::string, std::string>& setting
   info.format = text("format");
   info.recorder = text("by");
   info.source = text("from");
+  info.covers = text("covers");
   info.has_times = text("times") != "none";
+  info.has_stacks = text("stacks") != "none";
+  info.has_failures = text("failures") != "none";
   for (size_t i = 1; settings.contains(kImportPrefix + ("note_" + std::to_string(i))); ++i)
     info.notes.push_back(text("note_" + std::to_string(i)));
   return info;
@@ -56,7 +63,10 @@ inline void StoreImportInfo(const ImportInfo& info, google::protobuf::Map<std::s
   set("format", info.format);
   set("by", info.recorder);
   set("from", info.source);
+  set("covers", info.covers);
   if (!info.has_times) set("times", "none");
+  if (!info.has_stacks) set("stacks", "none");
+  if (!info.has_failures) set("failures", "none");
   for (size_t i = 0; i < info.notes.size(); ++i) set("note_" + std::to_string(i + 1), info.notes[i]);
 }
 

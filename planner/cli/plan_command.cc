@@ -150,7 +150,7 @@ made of, which changes would save most, and how certain the number is. No GPU is
 
 Exit code 0: it fits; 1: it does not fit; 5: too close to say; 6: it fits unless something happens that the run
 did not see, such as a longer batch later; 3: no answer, because the program failed or did not use CUDA. With
---check the limits decide: 0: all hold; 1: one is broken; 5: one is within the range, too close to say; 4: one is
+--check the limits decide: 0: all hold; 1: one is broken; 5: one is within the range, too close to say; 7: one is
 unknown; 3: no answer. All commands read the trace that it leaves.
 )";
   }

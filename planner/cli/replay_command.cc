@@ -56,11 +56,7 @@ absl::StatusOr<WhatIfAnswer> Replayed(const WhatIfQuestion& question, Console* c
   if (question.failure != nullptr) options.until_failure_ns = question.failure->time_ns;
   Replayer replayer(tools, options, console);
   GPUMEM_RETURN_IF_ERROR(replayer.Load(question.trace));
-  std::vector<ReplaySetting> settings = {{OtherSettings(replayer.recorded_conf())}};
-  if (question.tries_all) {
-    for (const std::string& conf : SettingsToTry(replayer.recorded_conf()))
-      if (conf != settings[0].conf) settings.push_back({conf});
-  }
+  const std::vector<ReplaySetting> settings = {{OtherSettings(replayer.recorded_conf())}};
   GPUMEM_ASSIGN_OR_RETURN(const ReplayAnswer replay, replayer.Run(settings));
   for (const ReplayedRun* run : {&replay.compared(), &replay.what_ifs[0]}) {
     if (!run->error.empty()) return absl::UnavailableError(run->error);
@@ -72,10 +68,6 @@ absl::StatusOr<WhatIfAnswer> Replayed(const WhatIfQuestion& question, Console* c
   answer.doubts = replay.doubts;
   answer.recorded = RunOf(replay.compared(), question.device);
   answer.other = RunOf(replay.what_ifs[0], question.device);
-  for (const ReplayedRun& run : replay.what_ifs)
-    if (run.error.empty() && !run.death.has_value()) answer.tried.push_back(RunOf(run, question.device));
-  std::stable_sort(answer.tried.begin(), answer.tried.end(),
-                   [](const WhatIfRun& a, const WhatIfRun& b) { return a.peak_reserved < b.peak_reserved; });
   return answer;
 }
 

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // ReplayWhatIf: a WhatIfAsker (cli/look/what_if.h) that replays the recorded requests in an installed PyTorch's own
-// allocator: with the recorded settings, and with expandable segments, or without them where they were on; with all
-// that people try where the question wants that. As many at once as there are processors, each for at most a minute.
+// allocator: with the recorded settings, and with expandable segments, or without them where they were on; both at
+// once, each for at most a minute.
 //
 //   SetWhatIfAsker(ReplayWhatIf);
 //

@@ -152,7 +152,7 @@ std::vector<CheckLine> CheckRun(const CheckedRun& run, const Limits& limits, con
 }
 
 int ExitCodeOfCheck(const std::vector<CheckLine>& lines) {
-  constexpr int kPassed = 0, kFailed = 1, kUnknown = 4, kTooClose = 5;
+  constexpr int kPassed = 0, kFailed = 1, kTooClose = 5, kUnknown = 7;
   const auto has = [&](CheckResult result) {
     return std::any_of(lines.begin(), lines.end(), [&](const CheckLine& line) { return line.result == result; });
   };

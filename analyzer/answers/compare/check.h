@@ -69,7 +69,7 @@ CheckedRun CheckedRunOf(const Analysis& analysis, const RunFacts& facts);
 // The answer of `gpumemshim plan --json`: its range. InvalidArgument where it is none.
 absl::StatusOr<CheckedRun> ParsePlanJson(const std::string& text, const std::string& name);
 
-// 0 passed, 1 one failed; none failed: 5 one is too close to say, else 4 one is unknown (docs/exit-codes.md).
+// 0 passed, 1 one failed; none failed: 5 one is too close to say, else 7 one is not known (docs/exit-codes.md).
 int ExitCodeOfCheck(const std::vector<CheckLine>& lines);
 
 // `lines` outlive the answer.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "answers/compare/check.h"
 #include "base/format.h"
+#include "ledger/load/ground.h"
 #include "trace/import_info.h"
 
 namespace gpumem {
@@ -35,6 +36,7 @@ std::string MissingTime(const Analysis& analysis, const RunFacts& facts) {
   if (facts.ending == RunEnding::kRunning) return "the program still runs";
   if (analysis.snapshot) return "the program went on after this copy of its trace";
   if (facts.ending == RunEnding::kUnknown) return "the trace has no end";
+  if (!GroundOf(analysis).has_history()) return "the file is of one moment";
   if (const ImportInfo import = ImportInfoOf(analysis.process.settings); import.any())
     return absl::StrCat(import.recorder, " does not count what it leaves out");
   return "";

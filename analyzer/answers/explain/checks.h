@@ -34,6 +34,9 @@ struct ExplainSubject {
   const Moment* PeakMoment() const;
 };
 
+// Whether other processes are on the device and it is nearly full: only then does what is kept idle hurt anybody.
+bool IsContended(const DeviceAnalysis& device);
+
 // "; most: train.py:42 main, 1.20 GiB": the line with most of `stacks`; "" of none.
 std::string MostText(const std::vector<StackUse>& stacks, const ReportInput& input);
 

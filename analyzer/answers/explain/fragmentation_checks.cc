@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "answers/explain/checks.h"
 #include "answers/parts/pin_lines.h"
+#include "answers/report/verdict.h"
 #include "base/format.h"
 #include "ledger/attribution/attribution.h"
+#include "ledger/load/ground.h"
 
 namespace gpumem {
 namespace {
@@ -22,72 +24,40 @@ Check AskOfFragmentation(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kFragmentation, absl::StrCat("fragmentation.", id), question);
 }
 
-// Of a replay that gives what was recorded it is a measurement.
-SavingBasis BasisOf(const WhatIfAnswer& answer) {
-  return answer.is_exact ? SavingBasis::kReplayed : SavingBasis::kEstimate;
-}
-
-uint64_t Less(const WhatIfAnswer& answer, const WhatIfRun& run) {
-  return answer.recorded.peak_reserved - std::min(answer.recorded.peak_reserved, run.peak_reserved);
-}
-
+// What is reserved beyond what is allocated, and what other settings would make of it: replayed, or not known.
 Check Settings(const ExplainSubject& subject) {
+  const DeviceAnalysis& device = *subject.device;
   Check check = AskOfFragmentation("settings", "Would other settings of PyTorch's allocator reserve less?");
+  const uint64_t reserved = device.peak_reserved.bytes;
+  check.evidence = absl::StrCat(FormatBytes(reserved), " reserved at most, ", FormatBytes(WasteOf(device)),
+                                " more than was allocated at most");
   if (subject.what_if == nullptr) {
-    if (!HasRoomToSave(subject.device->fragmentation)) {
-      check.evidence = "little is free inside its segments, so none was tried";
+    if (!IsWorthReplay(*subject.input, device) && GroundOf(*subject.input->analysis).covers == Covers::kRun)
       return check;
-    }
     check.outcome = CheckOutcome::kUnknown;
-    check.evidence = "the requests were not replayed";
-    check.action = "gpumemshim replay tries them";
+    absl::StrAppend(&check.evidence, GroundOf(*subject.input->analysis).covers == Covers::kRun
+                                         ? "; the requests were not replayed"
+                                         : "; a replay needs all requests from the beginning on");
     return check;
   }
   const WhatIfAnswer& answer = *subject.what_if;
-  if (!answer.is_replayed() || answer.tried.empty()) {
+  if (!IsReplayOf(answer, device)) {
     check.outcome = CheckOutcome::kUnknown;
-    check.evidence = answer.is_replayed() ? "with no other setting would the program have come as far" : answer.why_not;
-    check.action = "gpumemshim replay says more";
+    absl::StrAppend(&check.evidence, "; ",
+                    answer.is_replayed() ? "a replay does not give what was recorded, so it tells nothing of others"
+                                         : answer.why_not);
+    check.action = answer.is_replayed() ? "gpumemshim replay shows the difference" : "";
     return check;
   }
-  const WhatIfRun& best = answer.tried.front();
-  const std::string name = best.settings.empty() ? "PyTorch's defaults" : best.settings;
-  check.evidence =
-      absl::StrCat(name, ": ", FormatBytes(best.peak_reserved), " reserved at most, with the recorded ones ",
-                   FormatBytes(answer.recorded.peak_reserved), "; the best of ",
-                   FormatCountOf(answer.tried.size(), "setting", "settings"), " replayed in PyTorch ", answer.torch,
-                   "'s own allocator");
-  if (!answer.is_exact) absl::StrAppend(&check.evidence, ", which does not give quite what was recorded");
-  if (!HasPercent(Less(answer, best), answer.recorded.peak_reserved, kPercentOfSettings)) return check;
+  const uint64_t saving = ReplayedSaving(&answer, device);
+  const std::string name = answer.other.settings.empty() ? "PyTorch's defaults" : answer.other.settings;
+  absl::StrAppend(&check.evidence, "; ", name, ": ", FormatBytes(answer.other.peak_reserved), " (replayed in PyTorch ",
+                  answer.torch, "'s own allocator)");
+  if (!HasPercent(saving, reserved, kPercentOfSettings)) return check;
   check.outcome = CheckOutcome::kFound;
-  check.saving = {BasisOf(answer), Less(answer, best)};
-  check.action =
-      best.settings.empty() ? "unset PYTORCH_CUDA_ALLOC_CONF" : absl::StrCat("PYTORCH_CUDA_ALLOC_CONF=", best.settings);
-  return check;
-}
-
-Check Scattered(const ExplainSubject& subject) {
-  const DeviceAnalysis& device = *subject.device;
-  Check check =
-      AskOfFragmentation("scattered", "Is free space inside PyTorch's segments scattered at the peak of reserved?");
-  const FragmentationPoint& point = device.fragmentation.at_peak;
-  check.evidence = point.free == 0
-                       ? absl::StrCat("all of ", FormatBytes(point.reserved), " reserved is in use")
-                       : absl::StrCat(FormatBytes(point.free), " of ", FormatBytes(point.reserved),
-                                      " reserved is free, in ", FormatCountOf(point.free_ranges, "range", "ranges"),
-                                      ", the largest ", FormatBytes(point.largest_free_range));
-  if (FreeSpaceOf(point) != FreeSpace::kScattered) return check;
-  check.outcome = CheckOutcome::kFound;
-  check.saving = {SavingBasis::kAtMost, point.free};
-  if (UsesExpandableSegments(device.fragmentation)) {
-    check.action = "expandable segments are on already: allocate blocks of fewer different sizes";
-    return check;
-  }
-  check.action = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
-  if (subject.what_if != nullptr && subject.what_if->is_replayed())
-    check.saving = {BasisOf(*subject.what_if), Less(*subject.what_if, subject.what_if->other)};
-  else
-    absl::StrAppend(&check.action, "; gpumemshim replay --try measures it");
+  check.saving = {SavingBasis::kReplayed, saving};
+  check.action = answer.other.settings.empty() ? "unset PYTORCH_CUDA_ALLOC_CONF"
+                                               : absl::StrCat("PYTORCH_CUDA_ALLOC_CONF=", answer.other.settings);
   return check;
 }
 
@@ -130,7 +100,7 @@ Check Cached(const DeviceAnalysis& device) {
   check.evidence = absl::StrCat("torch.cuda.empty_cache() would return ", FormatBytes(point.empty_cache), " of ",
                                 FormatBytes(point.free), " free at the end",
                                 device.use.neighbours.empty() ? "; no other process was seen" : "");
-  if (device.use.neighbours.empty() || !HasPercent(point.empty_cache, device.peak_reserved.bytes, kPercentWorthMending))
+  if (!IsContended(device) || !HasPercent(point.empty_cache, device.peak_reserved.bytes, kPercentWorthMending))
     return check;
   check.outcome = CheckOutcome::kFound;
   check.saving = {SavingBasis::kExact, point.empty_cache};
@@ -175,15 +145,13 @@ Check Retries(const DeviceAnalysis& device, const Analysis& analysis) {
 std::vector<Check> FragmentationChecks(const ExplainSubject& subject) {
   const ReportInput& input = *subject.input;
   if (subject.device == nullptr || !UsesTorch(*subject.device)) {
-    Check check =
-        AskOfFragmentation("scattered", "Is free space inside PyTorch's segments scattered at the peak of reserved?");
+    Check check = AskOfFragmentation("settings", "Would other settings of PyTorch's allocator reserve less?");
     check.outcome = CheckOutcome::kUnknown;
     check.evidence = "PyTorch's allocator did nothing in this trace";
     return {check};
   }
   const DeviceAnalysis& device = *subject.device;
-  return {Scattered(subject), Settings(subject), Pins(device, input),
-          Cached(device),     Rounding(device),  Retries(device, *input.analysis)};
+  return {Settings(subject), Pins(device, input), Cached(device), Rounding(device), Retries(device, *input.analysis)};
 }
 
 }  // namespace gpumem

@@ -24,6 +24,7 @@ namespace {
 constexpr uint64_t kPercentWorth = 5;
 constexpr uint64_t kPercentOfLine = 20;
 constexpr uint64_t kPercentCarried = 1;
+constexpr uint64_t kPercentFull = 85;  // of the device
 constexpr size_t kLeastStepsToJudge = 3;
 constexpr uint64_t kRecursPercent = 98;
 // Bytes of state for each trainable number: two of four bytes in Adam; an optimizer with 8 bit states has two of one.
@@ -114,10 +115,33 @@ class Peak {
     check.evidence = absl::StrCat(lines[0].view.site, ", ", OfPeak(lines[0].use.bytes), " in ",
                                   FormatCountOf(lines[0].use.count, "block", "blocks"));
     if (!HasPercent(lines[0].use.bytes, bytes_, kPercentOfLine)) return check;
+    if (IsLasting(lines[0])) return check;  // nothing that is computed
     check.outcome = CheckOutcome::kFound;
     check.action = "compute it in parts, in place, or in a smaller type";
     SaveAll(lines[0].use.bytes, PeakWithout::kLine, &check);
     return check;
+  }
+
+  // Whether most of a line is the model's or the optimizer's.
+  bool IsLasting(const StackGroup& line) const {
+    absl::flat_hash_map<uint64_t, bool> of_line;
+    uint64_t lasting = 0;
+    for (const AttributedUse& use : moment_.uses) {
+      const bool lasts = use.category == Category::kParameter || use.category == Category::kGradient ||
+                         use.category == Category::kOptimizerState;
+      if (!lasts) continue;
+      const auto [it, is_new] = of_line.try_emplace(use.stack_id);
+      if (is_new) {
+        StackUse one;
+        one.stack_id = use.stack_id;
+        one.layer = use.layer;
+        one.bytes = use.bytes;
+        const std::vector<StackGroup> groups = GroupStacks({one}, input_, /*by_stack=*/false);
+        it->second = !groups.empty() && groups[0].view.site == line.view.site;
+      }
+      if (it->second) lasting += use.bytes;
+    }
+    return 2 * lasting >= line.use.bytes;
   }
 
   Check Activations() const {
@@ -251,11 +275,12 @@ class Peak {
     }
     check.evidence = "none was seen";
     if (device_.use.neighbours.empty()) return check;
-    check.outcome = CheckOutcome::kFound;
+    if (IsContended(device_)) check.outcome = CheckOutcome::kFound;
     const Neighbour& most = device_.use.neighbours.front();
     check.evidence =
         absl::StrCat(FormatCountOf(device_.use.neighbours.size(), "process", "processes"), "; most: ", most.name, " (",
                      most.pid, "), ", most.peak == 0 ? "bytes not stated" : FormatBytes(most.peak));
+    if (check.outcome != CheckOutcome::kFound) return check;
     check.action = "gpumemshim report --full lists them";
     check.saving = most.peak == 0 ? Saving{SavingBasis::kUnknown, 0} : Saving{SavingBasis::kAtMost, most.peak};
     return check;
@@ -277,6 +302,11 @@ class Peak {
 const Moment* ExplainSubject::PeakMoment() const {
   if (device == nullptr || input->attribution == nullptr || input->attribution->moments.empty()) return nullptr;
   return input->attribution->device == device->device ? &input->attribution->moments.front() : nullptr;
+}
+
+bool IsContended(const DeviceAnalysis& device) {
+  return !device.use.neighbours.empty() && device.capacity != 0 &&
+         (IsNearlyFull(device) || HasPercent(device.use.peak_used, device.capacity, kPercentFull));
 }
 
 std::string MostText(const std::vector<StackUse>& stacks, const ReportInput& input) {

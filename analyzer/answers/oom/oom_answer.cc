@@ -13,6 +13,7 @@
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
+#include "ledger/load/ground.h"
 #include "ledger/stacks/names.h"
 
 namespace gpumem {
@@ -213,7 +214,9 @@ void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, co
   const OomEvent* oom = OomToExplain(input.analysis->ooms);
   answer->Gap();
   if (oom == nullptr) {
-    answer->Line("No request for memory failed in this trace.");
+    answer->Line(GroundOf(*input.analysis).has_failures
+                     ? "No request for memory failed in this trace."
+                     : "Not known whether a request for memory failed: such a file does not tell.");
     return;
   }
   AddOomHeading(*oom, input, answer);

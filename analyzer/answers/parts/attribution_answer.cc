@@ -95,7 +95,7 @@ void AddCategories(const Moment& moment, absl::string_view of, const ReportInput
   answer->Line({{Tone::kHeading, absl::StrCat("Memory by category at ", of, " of ",
                                               DeviceLabel(input.attribution->device), ": ", bytes)},
                 {Tone::kPlain, absl::StrCat(has_more ? absl::StrCat(", ", FormatBytes(moment.Total()), " in all,") : "",
-                                            " at ", PeakInstant(moment.time_ns, input),
+                                            " ", AtPeak(moment.time_ns, input),
                                             moment.step == 0 ? "" : absl::StrCat(", step ", moment.step))}});
   std::vector<Page::Row> rows{{"bytes", "share", "blocks", "category", "evidence"}};
   for (const size_t i : CategoriesBySize(moment.categories)) {

@@ -170,8 +170,8 @@ void AddBreakdown(const DeviceAnalysis& device, const ReportInput& input, Docume
   if (!end.any || (analysis.sampling.samples == 0 && end.driver.context_count == 0)) return;
   answer->Gap();
   answer->Line({{Tone::kHeading, absl::StrCat("Reconciliation with nvidia-smi on ", DeviceLabel(device.device))},
-                {Tone::kAside, absl::StrCat("  at the peak of all CUDA memory, ", PeakInstant(peak.time_ns, input),
-                                            ", and at the end")}});
+                {Tone::kAside,
+                 absl::StrCat("  at the peak of all CUDA memory, ", AtPeak(peak.time_ns, input), ", and at the end")}});
   std::vector<Row> rows = ShareRows(peak, end, input);
   if (peak.has_reading || end.has_reading) {
     const std::vector<Row> more = DeviceRows(peak, end);

@@ -12,6 +12,7 @@
 #include "answers/report/cupti_words.h"
 #include "answers/report/trace_answer.h"
 #include "base/json_writer.h"
+#include "ledger/load/ground.h"
 #include "trace/import_info.h"
 
 namespace gpumem {
@@ -52,6 +53,20 @@ Datum ProcessDatum(const ProcessInfo& process) {
        {"versions", MapDatum(process.versions),
         "object: name to version (driver, torch, python, ...); `python_frames`: why Python frames are not read, absent "
         "while they are; `python_helper`: what failed when the program's objects were looked at"}});
+}
+
+Datum GroundDatum(const Analysis& analysis) {
+  const Ground ground = GroundOf(analysis);
+  return Datum::Object(
+      {{"covers", CoversName(ground.covers),
+        "`run` (from the first use of the GPU on), `window` (a part of a run, or one whose beginning is not there), "
+        "`moment` (a state without a history: nothing is known of peaks, growth and failures), `nothing` (empty)"},
+       {"times", ground.has_times, "false: times only keep the order"},
+       {"stacks", ground.has_stacks, "false: nobody recorded any"},
+       {"totals", ground.has_totals, "whether what was reserved is known"},
+       {"failures", ground.has_failures, "whether a request that failed would be in it"},
+       {"complete", ground.is_complete, "false where events are missing, or the end of the run"}},
+      JsonLayout::kOneLine);
 }
 
 Datum RecordingDatum(const ReportInput& input) {
@@ -225,6 +240,7 @@ Document HeadFields(absl::string_view command, const ReportInput& input) {
   fields.Field("from_ns", input.Since(input.window_start_ns()), kWindow);
   fields.Field("to_ns", input.Since(input.window_end_ns()), kWindow);
   fields.Field("process", ProcessDatum(analysis.process), "object: the traced process, below");
+  fields.Field("ground", GroundDatum(analysis), "object: what this trace or file can know at all, below");
   fields.Field("recording", RecordingDatum(input), "object: when recording was on, below");
   fields.Field("events", EventsDatum(analysis.events),
                "object: how many events, each recorded call once, at its outermost layer");

@@ -51,9 +51,9 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
     case LeakKind::kOutside:
       return absl::StrCat(row.place.site, ": CUDA memory outside PyTorch; torch.cuda.empty_cache() cannot return it.");
     case LeakKind::kAllocator:
-      return "PyTorch reserves more and more while no more is allocated: free space is scattered. gpumemshim "
-             "fragmentation "
-             "shows what is in the way; expandable_segments:True avoids it, if it is not on already.";
+      return "PyTorch reserves more and more and allocates hardly more: what was freed stays in its cache and is not "
+             "used again. gpumemshim fragmentation shows where it lies, gpumemshim explain whether expandable segments "
+             "would avoid it.";
     case LeakKind::kMemory:
       if (row.is_replaced) {
         return absl::StrCat(row.place.site, ": made anew in each ", iteration,

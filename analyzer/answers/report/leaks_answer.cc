@@ -11,6 +11,7 @@
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
+#include "ledger/load/ground.h"
 #include "ledger/stacks/names.h"
 
 namespace gpumem {
@@ -20,6 +21,7 @@ constexpr size_t kCurve = 16;  // characters
 
 // "at the end", "when the trace stops", "at 12.3 s": whichever the numbers stand for.
 std::string WhenText(const ReportInput& input) {
+  if (!GroundOf(*input.analysis).has_history()) return "when the snapshot was taken";
   if (input.asked.to_ns != UINT64_MAX) return absl::StrCat("at ", FormatTime(input.Since(input.window_end_ns())));
   if (input.analysis->program_end_ns != 0) return "when the program's own code ended";
   return input.analysis->complete ? "at the end" : "where the trace stops";
@@ -91,7 +93,9 @@ std::vector<LeakColumn> ListedColumns(const LeakFindings& findings, const Report
       "the line that probably keeps the memory, if it is known and another one than the one that allocates";
   std::vector<LeakColumn> columns = {
       {"status",
-       "`growing`, `stopped` (it rose and settled), `once` (one or two rises), `expected` (parameters, gradients, "
+       "`growing`, `stopped` (it rose and settled), `freed` (the program let go of it and went on), `once` (one or "
+       "two "
+       "rises), `expected` (parameters, gradients, "
        "optimizer state, workspaces)",
        [](const LeakRow* row) { return LeakStatusName(row->status); }},
       {"kind", "", [](const LeakRow* row) { return LeakKindName(row->kind); }},
@@ -185,8 +189,9 @@ void AddLeaks(const DeviceAnalysis& device, const ReportInput& input, const Text
     answer->Gap();
   }
   const uint64_t alive = leaks.at_end_torch.bytes + leaks.at_end_cuda.bytes;
-  answer->Line({{Tone::kHeading, absl::StrCat("Not freed on ", DeviceLabel(device.device), " ", WhenText(input), ": ",
-                                              FormatBytes(alive))}});
+  const bool has_history = GroundOf(*input.analysis).has_history();
+  answer->Line({{Tone::kHeading, absl::StrCat(has_history ? "Not freed on " : "Held on ", DeviceLabel(device.device),
+                                              " ", WhenText(input), ": ", FormatBytes(alive))}});
   TextOptions list = options;
   if (options.detail == Detail::kBrief) {
     list.top = std::min<size_t>(options.top, 3);

@@ -20,6 +20,7 @@
 #include "answers/report/verdict.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "ledger/load/ground.h"
 #include "ledger/stacks/names.h"
 #include "render/cells.h"
 #include "render/instants.h"
@@ -30,6 +31,11 @@ namespace {
 
 constexpr int kLead = 14;
 constexpr size_t kMaxCategories = 4;
+
+// Of what the tables are.
+absl::string_view SubjectOf(const ReportInput& input) {
+  return GroundOf(*input.analysis).has_history() ? "peak" : "held";
+}
 
 std::string LeadOf(absl::string_view word) { return absl::StrCat("  ", PadRight(word, kLead - 2)); }
 
@@ -61,11 +67,11 @@ absl::string_view LeadOfProblem(VerdictKind kind) {
   }
 }
 
-void AddVerdict(const Verdict& verdict, Document* answer) {
+void AddVerdict(const Verdict& verdict, bool has_history, Document* answer) {
   const Tone tone = verdict.kind == VerdictKind::kOutOfMemory ? Tone::kAlarm : Tone::kWarning;
   if (!verdict.problem.empty()) answer->Paragraph(LeadOfProblem(verdict.kind), verdict.problem, tone);
   if (verdict.peak.empty() && verdict.problem.empty()) return answer->Line("  No GPU memory was allocated.");
-  if (!verdict.peak.empty()) answer->Paragraph(LeadOf("Peak"), verdict.peak);
+  if (!verdict.peak.empty()) answer->Paragraph(LeadOf(has_history ? "Peak" : "Held"), verdict.peak);
   if (!verdict.mostly.empty()) answer->Paragraph(LeadOf("Mostly"), verdict.mostly);
   if (!verdict.action.empty()) answer->Paragraph(LeadOf("Do"), verdict.action);
 }
@@ -90,7 +96,7 @@ void AddPeakCategories(const DeviceAnalysis& device, const ReportInput& input, D
   if (order.empty()) return;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
   answer->Gap();
-  std::vector<Page::Row> rows{{"bytes", "share", "blocks", "peak by category", "evidence"}};
+  std::vector<Page::Row> rows{{"bytes", "share", "blocks", absl::StrCat(SubjectOf(input), " by category"), "evidence"}};
   uint64_t rest = 0, rest_count = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     const size_t category = order[i];
@@ -118,7 +124,7 @@ void AddTopLines(const DeviceAnalysis& device, const ReportInput& input, const T
   const std::vector<StackGroup> groups = GroupStacks(live.stacks, input, options.by_stack);
   const size_t shown = std::min(options.top == 0 ? groups.size() : options.top, groups.size());
   answer->Gap();
-  std::vector<Page::Row> rows{{"bytes", "share", "blocks", "peak by line of code"}};
+  std::vector<Page::Row> rows{{"bytes", "share", "blocks", absl::StrCat(SubjectOf(input), " by line of code")}};
   uint64_t rest = 0, rest_count = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
     const StackGroup& group = groups[i];
@@ -163,9 +169,8 @@ void AddOtherDevices(const DeviceAnalysis& shown, const ReportInput& input, Docu
   for (const DeviceAnalysis& device : input.analysis->devices) {
     const SeriesPeak& peak = PeakOf(device, DefaultMeasure(device));
     if (device.device == shown.device || peak.bytes == 0) continue;
-    answer->Line(absl::StrCat(LeadOf(DeviceLabel(device.device)), "peak ", BoundedBytes(device.bound, peak.bytes),
-                              " at ", PeakInstant(peak.time_ns, input), "; gpumemshim report --device ",
-                              device.device));
+    answer->Line(absl::StrCat(LeadOf(DeviceLabel(device.device)), "peak ", BoundedBytes(device.bound, peak.bytes), " ",
+                              AtPeak(peak.time_ns, input), "; gpumemshim report --device ", device.device));
   }
 }
 
@@ -173,8 +178,7 @@ void AddOtherDevices(const DeviceAnalysis& shown, const ReportInput& input, Docu
 void AddRecorded(const ReportInput& input, Document* answer) {
   const Analysis& analysis = *input.analysis;
   const std::vector<std::string> losses = LossLines(input);
-  std::string text = absl::StrCat(FormatCount(analysis.events.torch + analysis.events.runtime + analysis.events.driver),
-                                  " events in ", FormatTime(input.Since(analysis.end_ns)));
+  std::string text = EventsText(input);
   if (losses.empty() && analysis.damage.empty() && !ImportInfoOf(analysis.process.settings).any())
     absl::StrAppend(&text, analysis.end_unknown ? ", none known to be dropped" : ", none dropped");
   if (const DeviceAnalysis* const device = DeviceOfVerdict(input)) {
@@ -196,12 +200,13 @@ void AddMore(const ReportInput& input, Document* answer) {
 
 void AddOverview(const ReportInput& input, const TextOptions& options, Document* answer) {
   AddHeader(input, answer);
-  AddVerdict(MakeVerdict(input), answer);
+  const bool has_history = GroundOf(*input.analysis).has_history();
+  AddVerdict(MakeVerdict(input), has_history, answer);
   if (const DeviceAnalysis* const device = DeviceOfVerdict(input)) {
     AddOtherDevices(*device, input, answer);
     AddPeakCategories(*device, input, answer);
     AddTopLines(*device, input, options, answer);
-    AddTimeline(*device, input, Detail::kBrief, answer);
+    if (has_history) AddTimeline(*device, input, Detail::kBrief, answer);
     AddProcessTotal(*device, input, answer);
   }
   for (const std::string& line : ForecastLines(input.analysis->marks.entries(), input))

@@ -10,6 +10,7 @@
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
+#include "ledger/load/ground.h"
 #include "ledger/stacks/names.h"
 #include "render/instants.h"
 
@@ -78,9 +79,10 @@ void AddPeak(const DeviceAnalysis& device, Measure measure, const ReportInput& i
   const SeriesPeak& peak = PeakOf(device, measure);
   const LiveSet& live = LiveAtPeak(device, measure);
   answer->Gap();
-  answer->Line({{Tone::kHeading, absl::StrCat("Peak ", MeasureName(measure), " on ", DeviceLabel(device.device), ": ",
+  const absl::string_view what = GroundOf(*input.analysis).has_history() ? "Peak " : "Held, ";
+  answer->Line({{Tone::kHeading, absl::StrCat(what, MeasureName(measure), " on ", DeviceLabel(device.device), ": ",
                                               BoundedBytes(device.bound, peak.bytes))},
-                {Tone::kPlain, absl::StrCat(" at ", PeakInstant(peak.time_ns, input), WhenText(live, input), ", ",
+                {Tone::kPlain, absl::StrCat(" ", AtPeak(peak.time_ns, input), WhenText(live, input), ", ",
                                             FormatCountOf(live.block_count, "live block", "live blocks"))}});
   if (const std::string place = PlaceText(input.analysis->marks.At(peak.time_ns)); !place.empty())
     answer->Paragraph("  at      ", place);

@@ -75,6 +75,9 @@ void AddDeviceFields(const DeviceAnalysis& device, const ReportInput& input, siz
 Document ReportAnswer(const ReportInput& input, const TextOptions& options, bool is_full, size_t top) {
   Document answer = HeadFields("report", input);
   answer.Field("verdict", VerdictDatum(input), "object: the answer in sentences, as in the text");
+  answer.Field("what_if", WhatIfDatum(input.what_if),
+               "object: as in [fragmentation](#fragmentation); null where reserved is hardly above allocated, or no "
+               "replay could tell more");
   answer.Field("host_pinned", HostPinnedDatum(*input.analysis), "object: pinned host memory");
   answer.Field("sampling", SamplingDatum(input), "object: what the sampler asked, and the answers, below");
   AddOomLists(input, nullptr, top, &answer);

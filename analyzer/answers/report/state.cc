@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
+#include "ledger/load/ground.h"
+#include "render/instants.h"
 #include "trace/import_info.h"
 
 namespace gpumem {
@@ -33,10 +35,9 @@ std::string TraceText(const ReportInput& input) {
   // What was imported on the way lies in a cache: the file that was given is the one to name.
   const bool is_imported = ImportInfoOf(analysis.process.settings).any() && !input.trace_argument.empty();
   return absl::StrCat(is_imported ? input.trace_argument : analysis.path,
-                      is_imported ? "" : absl::StrCat(", ", FormatBytes(analysis.file_bytes)), ": ",
-                      FormatCount(events.torch + events.runtime + events.driver), " events (torch ",
-                      FormatCount(events.torch), ", runtime ", FormatCount(events.runtime), ", driver ",
-                      FormatCount(events.driver), ") over ", FormatTime(input.Since(analysis.end_ns)));
+                      is_imported ? "" : absl::StrCat(", ", FormatBytes(analysis.file_bytes)), ": ", EventsText(input),
+                      " (torch ", FormatCount(events.torch), ", runtime ", FormatCount(events.runtime), ", driver ",
+                      FormatCount(events.driver), ")");
 }
 
 void AppendDevices(const ReportInput& input, std::vector<Remark>* facts) {
@@ -135,6 +136,9 @@ std::string ProcessText(const ReportInput& input) {
   if (process.rank >= 0) absl::StrAppend(&about, ", rank ", process.rank);
   if (process.rank >= 0 && process.world_size > 0) absl::StrAppend(&about, " of ", process.world_size);
   if (const uint64_t start = input.StartRealtime(); start != 0) absl::StrAppend(&about, ", ", FormatUtc(start));
+  const Covers covers = GroundOf(*input.analysis).covers;
+  if (covers == Covers::kNothing) absl::StrAppend(&about, ", empty");
+  if (covers == Covers::kMoment) absl::StrAppend(&about, ", one moment without a history");
   return about;
 }
 

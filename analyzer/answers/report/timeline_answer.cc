@@ -9,6 +9,7 @@
 #include "answers/report/sections.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
+#include "ledger/load/ground.h"
 #include "ledger/stacks/names.h"
 #include "render/instants.h"
 #include "render/sparkline.h"
@@ -53,9 +54,9 @@ void AddCurves(const DeviceAnalysis& device, const ReportInput& input, Document*
     curve.top = std::max({device.peak_total.bytes, device.peak_allocated.bytes, device.peak_reserved.bytes});
     curve.lead = {{Tone::kPlain, absl::StrCat("  ", PadRight(MeasureName(measure), kLabel - 2))}};
     curve.after = {
-        {Tone::kPlain, absl::StrCat("  ", PadLeft(absl::StrCat(BoundSign(device.bound), FormatBytes(peak.bytes)), 10),
-                                    " at ", PadRight(PeakInstant(peak.time_ns, input), 9), " end ",
-                                    FormatBytes(ValueOf(device.end, measure)))}};
+        {Tone::kPlain,
+         absl::StrCat("  ", PadLeft(absl::StrCat(BoundSign(device.bound), FormatBytes(peak.bytes)), 10), " ",
+                      PadRight(AtPeak(peak.time_ns, input), 12), " end ", FormatBytes(ValueOf(device.end, measure)))}};
     answer->Curve(std::move(curve));
   }
 }
@@ -106,6 +107,9 @@ std::vector<PointColumn> PointColumns(const ReportInput& input) {
 
 void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail detail, Document* answer) {
   answer->Gap();
+  const Ground ground = GroundOf(*input.analysis);
+  if (!ground.has_history())
+    return answer->Line(absl::StrCat(DeviceLabel(device.device), " over time: not known, this is one moment"));
   answer->Line(
       {{Tone::kHeading, absl::StrCat(DeviceLabel(device.device), " over time")},
        {Tone::kAside, absl::StrCat("  ", FormatTime(input.Since(input.window_start_ns())), " to ",

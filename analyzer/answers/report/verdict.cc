@@ -16,11 +16,14 @@
 #include "answers/report/leak_words.h"
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
+#include "answers/report/what_if.h"
 #include "base/format.h"
 #include "gpumem/trace.pb.h"
+#include "ledger/load/ground.h"
 #include "ledger/stacks/names.h"
 #include "render/cells.h"
 #include "render/instants.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -28,8 +31,9 @@ namespace {
 constexpr uint64_t kLeastGrowth = uint64_t{1} << 20;
 constexpr uint64_t kLeastGrowthPercent = 2;  // of the peak
 constexpr uint64_t kNearlyFullPercent = 85;  // of the device
-constexpr uint64_t kFragmentedPercent = 25;  // of what is reserved is free, and scattered
-constexpr uint64_t kFragmentedPercentOfDevice = 2;
+constexpr uint64_t kWastePercent = 5;        // of reserved
+constexpr uint64_t kWastePercentWhenFull = 2;
+constexpr uint64_t kLeastWaste = uint64_t{64} << 20;
 constexpr uint64_t kRecursPercent = 98;  // of the peak
 constexpr size_t kMaxRanges = 3;
 
@@ -76,7 +80,9 @@ std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
   std::string text = measure == Measure::kAllocated ? absl::StrCat(bytes, " allocated, ", reserved)
                                                     : absl::StrCat(bytes, " of CUDA memory");
   if (input.analysis->devices.size() > 1) absl::StrAppend(&text, " on ", DeviceLabel(device.device));
-  absl::StrAppend(&text, " at ", PeakInstant(peak.time_ns, input), WhenText(live, input));
+  absl::StrAppend(&text, " ", AtPeak(peak.time_ns, input));
+  if (!GroundOf(*input.analysis).has_history()) return text;
+  absl::StrAppend(&text, WhenText(live, input));
   if (moment == nullptr || moment->step == 0) return text;
   return absl::StrCat(text, ", step ", moment->step, RecursText(input, peak.bytes, moment->step));
 }
@@ -103,32 +109,6 @@ std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
   return text;
 }
 
-// What helps against a category that fills a device.
-absl::string_view Remedy(Category category) {
-  switch (category) {
-    case Category::kActivation:
-      return "recompute activations (torch.utils.checkpoint) or take a smaller batch; gpumemshim modules shows who "
-             "keeps "
-             "them";
-    case Category::kParameter:
-      return "load parameters in a smaller type, or shard them (FSDP); gpumemshim model lists them";
-    case Category::kGradient:
-      return "free gradients before the next forward pass (zero_grad(set_to_none=True)), or shard them";
-    case Category::kOptimizerState:
-      return "shard the optimizer's state (FSDP, ZeRO) or take an optimizer with less of it";
-    default:
-      return "gpumemshim peak shows the stacks that hold it";
-  }
-}
-
-std::string RemedyText(const DeviceAnalysis& device, const ReportInput& input) {
-  const Moment* const moment = MomentOfPeak(input, device);
-  const Measure measure = DefaultMeasure(device);
-  if (moment == nullptr) return std::string(Remedy(Category::kUnknown));
-  const CategoryBytes bytes = CategoriesOfPeak(*moment, measure, PeakOf(device, measure).bytes).bytes;
-  return std::string(Remedy(static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin())));
-}
-
 void JudgeOom(const OomEvent& oom, const ReportInput& input, Verdict* verdict) {
   verdict->kind = VerdictKind::kOutOfMemory;
   verdict->problem = absl::StrCat(WhoAsked(oom), " asked for ", FormatBytes(oom.requested), " at ",
@@ -144,10 +124,31 @@ void JudgeOom(const OomEvent& oom, const ReportInput& input, Verdict* verdict) {
                                     : absl::StrCat(actions.front().action, "; gpumemshim oom has the evidence");
 }
 
+// "expandable_segments:True would reserve 9.62 GiB instead of 17.51 GiB (replayed)"; "" where that is not known, or
+// hardly less.
+std::string SettingText(const DeviceAnalysis& device, const ReportInput& input, uint64_t least_percent) {
+  const uint64_t saving = ReplayedSaving(input.what_if, device);
+  if (saving == 0 || !HasPercent(saving, device.peak_reserved.bytes, least_percent)) return "";
+  const WhatIfRun& other = input.what_if->other;
+  return absl::StrCat(
+      other.settings.empty() ? "PyTorch's defaults" : absl::StrCat("PYTORCH_CUDA_ALLOC_CONF=", other.settings),
+      " would reserve ", FormatBytes(other.peak_reserved), " instead of ", FormatBytes(device.peak_reserved.bytes),
+      " (replayed)");
+}
+
 void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
   verdict->kind = input.leaks->misses_events ? VerdictKind::kUnknown : VerdictKind::kGrowing;
   verdict->problem = LeakHeadline(*input.leaks, device.device);
   const LeakRow& worst = LeaksOf(*input.leaks, device.device)->rows[0];
+  if (worst.kind == LeakKind::kAllocator && input.what_if != nullptr) {
+    const std::string setting = SettingText(device, input, kWastePercent);
+    verdict->action =
+        !setting.empty() ? setting
+        : IsReplayOf(*input.what_if, device)
+            ? "expandable segments would not help (replayed); gpumemshim fragmentation shows where it lies"
+            : LeakRemark(worst, *input.leaks);
+    return;
+  }
   const std::string remark = LeakRemark(worst, *input.leaks);
   verdict->action = remark.empty() ? "gpumemshim leaks shows what grows, by line" : remark;
 }
@@ -174,46 +175,46 @@ void JudgeImpossible(const DeviceAnalysis& device, uint64_t held, Verdict* verdi
   verdict->action = "not known; gpumemshim report --full shows what is missing";
 }
 
+void JudgeFull(const DeviceAnalysis& device, const ReportInput& input, const std::string& left, Verdict* verdict) {
+  verdict->kind = VerdictKind::kNearlyFull;
+  verdict->problem = absl::StrCat(left, " of ", FormatBytes(device.capacity), " was left");
+  verdict->action = "gpumemshim explain says what each change would save";
+  if (const std::string setting = SettingText(device, input, kWastePercentWhenFull); !setting.empty()) {
+    verdict->kind = VerdictKind::kFragmented;
+    absl::StrAppend(&verdict->problem, ", and ", FormatBytes(WasteOf(device)),
+                    " was reserved beyond what was allocated at most");
+    verdict->action = setting;
+  }
+}
+
 void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
-  const FragmentationPoint& pieces = device.fragmentation.at_peak;
-  const bool is_worth_a_word =
-      HasPercent(pieces.free, pieces.reserved, kFragmentedPercent) &&
-      (device.capacity == 0 || HasPercent(pieces.free, device.capacity, kFragmentedPercentOfDevice));
   // Blocks that were lost leave holes which are none.
   const bool is_exact = device.bound == PeakBound::kExact;
-  if (FreeSpaceOf(pieces) == FreeSpace::kScattered && is_worth_a_word && is_exact) {
-    verdict->kind = VerdictKind::kFragmented;
-    verdict->problem =
-        absl::StrCat(FormatBytes(pieces.free), " of ", FormatBytes(pieces.reserved),
-                     " reserved is free but scattered; the largest piece has ", FormatBytes(pieces.largest_free_range));
-    verdict->action = absl::StrCat(
-        UsesExpandableSegments(device.fragmentation) ? "" : "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; ",
-        "gpumemshim fragmentation shows what is in the way");
-  }
+  const std::string setting = is_exact ? SettingText(device, input, kWastePercent) : "";
+  if (!is_exact) verdict->kind = VerdictKind::kUnknown;
   if (device.capacity == 0) {
-    if (!is_exact) verdict->kind = VerdictKind::kUnknown;
-    if (verdict->action.empty()) verdict->action = "gpumemshim peak shows the stacks behind it";
+    verdict->action = setting.empty() ? "gpumemshim peak shows the stacks behind it" : setting;
     return;
   }
   if (const uint64_t counted = HighestPeak(device); counted > device.capacity)
     return JudgeImpossible(device, counted, verdict);
-  const uint64_t held = std::min(HeldAtMost(device), device.capacity);
-  const uint64_t free = device.capacity - held;
+  const uint64_t free = device.capacity - std::min(HeldAtMost(device), device.capacity);
   const absl::string_view bound = is_exact ? "" : device.bound == PeakBound::kAtLeast ? "at most " : "about ";
-  if (HasPercent(held, device.capacity, kNearlyFullPercent)) {
-    const bool is_scattered = verdict->kind == VerdictKind::kFragmented;
-    verdict->kind = VerdictKind::kNearlyFull;
-    if (!is_scattered) {
-      verdict->problem = absl::StrCat(bound, FormatBytes(free), " of ", FormatBytes(device.capacity), " was left");
-      verdict->action = RemedyText(device, input);
-    }
-  } else if (verdict->kind != VerdictKind::kFragmented) {
-    const std::string left = absl::StrCat(FormatBytes(free), " of ", DeviceLabel(device.device), " free (",
-                                          ShareCell(free, device.capacity), ")");
-    if (!is_exact) verdict->kind = VerdictKind::kUnknown;
-    verdict->action = is_exact ? absl::StrCat("nothing: this program left ", left)
-                               : absl::StrCat("not known, events are missing: this program left ", bound, left);
-  }
+  if (IsNearlyFull(device)) return JudgeFull(device, input, absl::StrCat(bound, FormatBytes(free)), verdict);
+  const std::string left = absl::StrCat(FormatBytes(free), " of ", DeviceLabel(device.device), " free (",
+                                        ShareCell(free, device.capacity), ")");
+  verdict->action = is_exact ? absl::StrCat("nothing: this program left ", left)
+                             : absl::StrCat("not known, events are missing: this program left ", bound, left);
+  if (!setting.empty()) absl::StrAppend(&verdict->action, "; where that is too little, ", setting);
+}
+
+// Nothing is known of what came before and after.
+void JudgeMoment(const ReportInput& input, Verdict* verdict) {
+  verdict->kind = VerdictKind::kUnknown;
+  verdict->action = absl::StrCat("for the peak and what grows, ",
+                                 ImportInfoOf(input.analysis->process.settings).recorder == "PyTorch"
+                                     ? "call torch.cuda.memory._record_memory_history() before the program allocates"
+                                     : "record the program: gpumemshim run -- COMMAND");
 }
 
 }  // namespace
@@ -242,6 +243,33 @@ PeakCategories CategoriesOfPeak(const Moment& moment, Measure measure, uint64_t 
   return peak;
 }
 
+uint64_t WasteOf(const DeviceAnalysis& device) {
+  return device.peak_reserved.bytes - std::min(device.peak_reserved.bytes, device.peak_allocated.bytes);
+}
+
+bool IsNearlyFull(const DeviceAnalysis& device) {
+  return device.capacity != 0 &&
+         HasPercent(std::min(HeldAtMost(device), device.capacity), device.capacity, kNearlyFullPercent);
+}
+
+bool IsWorthReplay(const ReportInput& input, const DeviceAnalysis& device) {
+  const uint64_t waste = WasteOf(device);
+  return device.bound == PeakBound::kExact && GroundOf(*input.analysis).covers == Covers::kRun &&
+         waste >= kLeastWaste &&
+         HasPercent(waste, device.peak_reserved.bytes, IsNearlyFull(device) ? kWastePercentWhenFull : kWastePercent);
+}
+
+bool IsReplayOf(const WhatIfAnswer& what_if, const DeviceAnalysis& device) {
+  return what_if.is_replayed() && what_if.device == device.device &&
+         (what_if.is_exact || what_if.recorded.peak_reserved == device.peak_reserved.bytes);
+}
+
+uint64_t ReplayedSaving(const WhatIfAnswer* what_if, const DeviceAnalysis& device) {
+  if (what_if == nullptr || !IsReplayOf(*what_if, device)) return 0;
+  const uint64_t recorded = device.peak_reserved.bytes;
+  return recorded - std::min(recorded, what_if->other.peak_reserved);
+}
+
 bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device) {
   const uint64_t growth = GrowingBytes(input.leaks, device.device);
   return growth >= kLeastGrowth && HasPercent(growth, device.peak_total.bytes, kLeastGrowthPercent);
@@ -264,7 +292,9 @@ Verdict MakeVerdict(const ReportInput& input) {
     verdict.kind = VerdictKind::kFits;
     verdict.peak = PeakText(*device, input);
     verdict.mostly = MostlyText(*device, input);
-    if (GrowsEnough(input, *device)) {
+    if (!GroundOf(*input.analysis).has_history()) {
+      JudgeMoment(input, &verdict);
+    } else if (GrowsEnough(input, *device)) {
       JudgeGrowth(*device, input, &verdict);
     } else {
       JudgeRoom(*device, input, &verdict);

@@ -45,6 +45,22 @@ struct PeakCategories {
 };
 PeakCategories CategoriesOfPeak(const Moment& moment, Measure measure, uint64_t bytes);
 
+// Reserved at its peak beyond allocated at its own: no setting of PyTorch's allocator can save more.
+uint64_t WasteOf(const DeviceAnalysis& device);
+
+// Whether the program had little of the device left at its highest; false where its size is not known.
+bool IsNearlyFull(const DeviceAnalysis& device);
+
+// Whether a replay with other settings may find something worth its seconds, and would be of the whole run.
+bool IsWorthReplay(const ReportInput& input, const DeviceAnalysis& device);
+
+// Whether the recorded settings, replayed, give what was recorded of the device.
+bool IsReplayOf(const WhatIfAnswer& what_if, const DeviceAnalysis& device);
+
+// By how much the peak of reserved would have been lower with other settings, by a replay that gives what was recorded:
+// what cannot be known otherwise is never said. 0: not at all, or not known.
+uint64_t ReplayedSaving(const WhatIfAnswer* what_if, const DeviceAnalysis& device);
+
 // Whether what grows on a device is enough for a verdict: less than 1 MiB, or than 2 % of the peak, is noise of caches
 // that settle.
 bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device);

@@ -32,7 +32,6 @@ struct WhatIfAnswer {
   bool is_exact = false;            // the recorded settings, replayed, gave the recorded segments
   std::vector<std::string> doubts;  // where it is not: why, as far as that is known
   WhatIfRun recorded, other;        // the recorded settings; with expandable segments, or without where they were on
-  std::vector<WhatIfRun> tried;     // every setting that came to the end, `other` among them; the least reserved first
 
   bool is_replayed() const { return why_not.empty(); }
   // What is said of the failed request rests on a replay, not on an estimate; and on one that is exact.

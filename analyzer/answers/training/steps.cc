@@ -79,9 +79,9 @@ void AddPeakOutsideSteps(const ReportInput& input, Document* answer) {
     return each.step.peak.values.allocated >= peak.bytes;
   });
   if (is_inside) return;
-  answer->Paragraph("  ", absl::StrCat("The run's peak is in no step: ", FormatBytes(peak.bytes), " at ",
-                                       PeakInstant(peak.time_ns, input),
-                                       " (set-up, evaluation or a checkpoint). gpumemshim stages shows which."));
+  answer->Paragraph(
+      "  ", absl::StrCat("The run's peak is in no step: ", FormatBytes(peak.bytes), " ", AtPeak(peak.time_ns, input),
+                         " (set-up, evaluation or a checkpoint). gpumemshim stages shows which."));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ damaged, lost events, or was cut short) is unknown, never passed.
   gpumemshim plan --json -- python train.py > plan.json; gpumemshim check plan.json --limits budget.yaml --format github
 
 Exit code 0: all passed; 1: a limit is broken; 2: usage error; 3: a trace cannot be read. Where no limit is broken:
-5: one is within a plan's range, too close to say; else 4: one is unknown.
+5: one is within a plan's range, too close to say; else 7: one is not known.
 )";
   }
   size_t most_arguments() const override { return 10'000; }

@@ -69,7 +69,8 @@ tell is listed as not known. Without a topic: all four lists.
     GPUMEM_ASSIGN_OR_RETURN(const LoadedFindings findings,
                             LoadFindings(std::move(request), flags_.rules, loaded.get()));
     const DeviceAnalysis* const device = DeviceOfVerdict(loaded->input);
-    const std::optional<WhatIfAnswer> what_if = AskWhatIf(topics, device, places, loaded.get(), console);
+    std::optional<WhatIfAnswer> what_if;
+    AskWhatIf(topics, places, loaded.get(), &what_if, console);
     GPUMEM_ASSIGN_OR_RETURN(const auto without, CountWithout(topics, device, loaded.get()));
     const ExplainSubject subject{&loaded->input, device, &loaded->stacks.objects(),
                                  what_if.has_value() ? &*what_if : nullptr, without.get()};
@@ -99,18 +100,17 @@ tell is listed as not known. Without a topic: all four lists.
   }
 
   // Where a request failed that can be replayed, up to it; else where there is something to gain.
-  std::optional<WhatIfAnswer> AskWhatIf(const std::vector<CheckTopic>& topics, const DeviceAnalysis* device,
-                                        const std::vector<std::string>& places, LoadedTrace* loaded,
-                                        Console* console) const {
+  void AskWhatIf(const std::vector<CheckTopic>& topics, const std::vector<std::string>& places, LoadedTrace* loaded,
+                 std::optional<WhatIfAnswer>* answer, Console* console) const {
     const bool wants_settings = IsAsked(CheckTopic::kFragmentation, topics);
     const OomEvent* const failure =
         wants_settings || IsAsked(CheckTopic::kOom, topics) ? ReplayableFailure(loaded->analysis) : nullptr;
-    if (failure == nullptr && !(wants_settings && device != nullptr && HasRoomToSave(device->fragmentation)))
-      return std::nullopt;
-    const int of = failure != nullptr ? failure->device : device->device;
-    std::optional<WhatIfAnswer> answer = what_if_.Ask(places, {{}, of, failure, wants_settings}, console);
-    if (answer.has_value() && failure != nullptr) TakeFit(*failure, &*answer, &loaded->analysis);
-    return answer;
+    if (failure == nullptr) {
+      if (wants_settings) what_if_.AskOfRun(places, UINT64_MAX, loaded, answer, console);
+      return;
+    }
+    *answer = what_if_.Ask(places, {{}, failure->device, failure}, console);
+    if (answer->has_value()) TakeFit(*failure, &**answer, &loaded->analysis);
   }
 
   WhatIfFlag what_if_;

@@ -43,7 +43,7 @@ what repeats, such as a request or a batch). Each line is growing, stopped, or g
 optimizer state and workspaces is expected. Then lists what was never freed.
 
   gpumemshim leaks
-  gpumemshim leaks --check                       exit code 1 where something keeps growing, for CI
+  gpumemshim leaks --check                       exit code 1 where something keeps growing, 7 if not known
   gpumemshim leaks --suppressions known.supp     hides growth that is meant to be (docs/leaks.md)
   gpumemshim leaks --from 60 --to 600            also what is alive at minute 10 and was not at minute 1
   gpumemshim leaks --sources ~/job sent.gmtrace  of a trace from elsewhere: the lines that keep memory
@@ -55,7 +55,7 @@ optimizer state and workspaces is expected. Then lists what was never freed.
     trace_.AddFlags(flags);
     trace_.AddSourceFlag(flags);
     list_.AddFlags(flags, 10);
-    flags->Add("--check", &check_, "exit with 1 where something keeps growing, or growth cannot be judged");
+    flags->Add("--check", &check_, "exit code 1 where something keeps growing, 7 where growth cannot be judged");
     flags->Add("--suppressions", &suppressions_, "file of leak:PATTERN lines: growth that is meant to be")
         .Value("FILE");
   }
@@ -72,14 +72,15 @@ optimizer state and workspaces is expected. Then lists what was never freed.
   }
 
  private:
-  // What cannot be judged fails a check, unless nothing is left that could have leaked.
+  // Where nothing is left, nothing can have leaked.
   int ExitCode(const LoadedTrace& loaded, const LeakFindings& leaks) const {
     if (!check_) return ExitCodeOf(loaded);
     uint64_t alive = 0;
     for (const DeviceAnalysis& device : loaded.analysis.devices)
       alive += device.leaks.at_end_torch.bytes + device.leaks.at_end_cuda.bytes;
     const bool is_unknown = leaks.loops.empty() && alive > 0;
-    return leaks.AnyGrows() || is_unknown ? kExitCheckFailed : ExitCodeOf(loaded);
+    if (leaks.AnyGrows()) return kExitCheckFailed;
+    return is_unknown && !loaded.is_damaged() ? kExitNotKnown : ExitCodeOf(loaded);
   }
 
   bool check_ = false;

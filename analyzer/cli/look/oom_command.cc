@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/look/what_if.h"
 #include "cli/trace_options.h"
+#include "ledger/load/ground.h"
 #include "ledger/load/leaks.h"
 #include "render/draw.h"
 
@@ -45,7 +46,7 @@ without a PyTorch, or with --no-replay, it is an estimate, and called one.
     trace_.AddSourceFlag(flags);
     list_.AddFlags(flags, 10);
     what_if_.AddFlag(flags);
-    flags->Add("--check", &check_, "exit code 1 where a request failed for good");
+    flags->Add("--check", &check_, "exit code 1 where a request failed for good, 7 where the file cannot tell");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
@@ -57,8 +58,10 @@ without a PyTorch, or with --no-replay, it is an estimate, and called one.
                                       list_.ForText(Detail::kFull), list_.ForJson());
     console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
     const OomEvent* oom = OomToExplain(loaded->analysis.ooms);
-    const bool failed = check_ && oom != nullptr && oom->final;
-    return failed && !loaded->is_damaged() ? static_cast<int>(kExitCheckFailed) : ExitCodeOf(*loaded);
+    const bool failed = oom != nullptr && oom->final;
+    if (!check_ || loaded->is_damaged()) return ExitCodeOf(*loaded);
+    if (failed) return kExitCheckFailed;
+    return GroundOf(loaded->analysis).has_failures ? ExitCodeOf(*loaded) : kExitNotKnown;
   }
 
  private:

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 
+#include <optional>
+
 #include "answers/report/sections.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look/folder_report.h"
+#include "cli/look/what_if.h"
 #include "cli/trace_options.h"
 #include "ledger/load/attribute.h"
 #include "ledger/load/find_traces.h"
@@ -44,6 +47,7 @@ these, in full, with the flags that all of them have. A file with a section's na
     trace_.AddSourceFlag(flags);
     list_.AddFlags(flags, kTop);
     flags_.AddFlags(flags);
+    what_if_.AddFlag(flags);
     flags->Add("--full", &full_, "all of it: leaks, fragmentation, marks, the device's memory, notes");
   }
 
@@ -68,6 +72,8 @@ these, in full, with the flags that all of them have. A file with a section's na
     GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, analyses));
     const std::unique_ptr<LeakFindings> leaks = finder->Take(loaded.get());
     const std::unique_ptr<Attribution> attribution = attributor ? attributor->Take(loaded.get()) : nullptr;
+    std::optional<WhatIfAnswer> what_if;
+    what_if_.AskOfRun(arguments, kMostReplayed, loaded.get(), &what_if, console);
     const TextOptions options = list_.ForText(Detail::kBrief);
     const Document answer = ReportAnswer(loaded->input, options, full_ || options.full_stacks, list_.ForJson(kJsonTop));
     console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
@@ -75,7 +81,9 @@ these, in full, with the flags that all of them have. A file with a section's na
   }
 
  private:
-  static constexpr size_t kJsonTop = 20;  // of each list: `gpumemshim peak --json` and its like have all
+  static constexpr size_t kJsonTop = 20;              // of each list: `gpumemshim peak --json` and its like have all
+  static constexpr uint64_t kMostReplayed = 300'000;  // events, which take three seconds; gpumemshim explain takes more
+  WhatIfFlag what_if_;
   TraceOptions trace_;
   ListOptions list_;
   AttributionFlags flags_;

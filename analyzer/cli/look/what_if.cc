@@ -3,10 +3,16 @@
 
 #include "cli/look/what_if.h"
 
+#include <cstdlib>
+#include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "answers/oom/oom_story.h"
+#include "answers/report/verdict.h"
 #include "cli/trace_options.h"
+#include "ledger/saved/archive.h"
+#include "ledger/saved/saved_file.h"
 
 namespace gpumem {
 namespace {
@@ -14,6 +20,49 @@ namespace {
 WhatIfAsker& Asker() {
   static auto* const kAsker = new WhatIfAsker;
   return *kAsker;
+}
+
+// What a replay of the whole trace gave, kept beside its index; of the same Python alone.
+absl::StatusOr<IndexFile> FileOfAnswer(const LoadedTrace& loaded, int device) {
+  return SavedFileOf(loaded.analysis.path, absl::StrCat("replay", device));
+}
+
+std::string PythonNamed() {
+  std::string named;
+  for (const char* variable : {"GPUMEMSHIM_INTERPRETER", "VIRTUAL_ENV", "PATH"}) {
+    const char* const value = std::getenv(variable);
+    absl::StrAppend(&named, value == nullptr ? "" : value, "\n");
+  }
+  return named;
+}
+
+template <typename Archive, typename Answer>
+void FieldsOfAnswer(Archive& archive, Answer& answer) {
+  archive(answer.torch, answer.device, answer.is_exact, answer.doubts);
+  for (auto* run : {&answer.recorded, &answer.other}) archive(run->settings, run->peak_reserved);
+}
+
+std::optional<WhatIfAnswer> KeptAnswer(const LoadedTrace& loaded, int device) {
+  const absl::StatusOr<IndexFile> file = FileOfAnswer(loaded, device);
+  const std::unique_ptr<SavedFile> saved = file.ok() ? SavedFile::Open(*file) : nullptr;
+  if (saved == nullptr) return std::nullopt;
+  ArchiveReader reader(saved->main());
+  std::string python;
+  WhatIfAnswer answer;
+  reader(python);
+  FieldsOfAnswer(reader, answer);
+  return reader.IsDone() && python == PythonNamed() ? std::optional(answer) : std::nullopt;
+}
+
+void KeepAnswer(const LoadedTrace& loaded, const WhatIfAnswer& answer) {
+  const absl::StatusOr<IndexFile> file = FileOfAnswer(loaded, answer.device);
+  if (!file.ok()) return;
+  const auto writer = SavedFileWriter::Create(*file);
+  if (!writer.ok()) return;
+  ArchiveWriter archive;
+  archive(PythonNamed());
+  FieldsOfAnswer(archive, answer);
+  (*writer)->Finish(archive.bytes()).IgnoreError();
 }
 
 }  // namespace
@@ -45,6 +94,20 @@ std::optional<WhatIfAnswer> WhatIfFlag::Ask(const std::vector<std::string>& argu
   WhatIfAnswer answer = Asker()(question, console);
   console->ProgressDone();
   return answer;
+}
+
+void WhatIfFlag::AskOfRun(const std::vector<std::string>& arguments, uint64_t most_events, LoadedTrace* loaded,
+                          std::optional<WhatIfAnswer>* answer, Console* console) const {
+  const DeviceAnalysis* const device = DeviceOfVerdict(loaded->input);
+  if (skips_ || device == nullptr || loaded->analysis.events.torch > most_events ||
+      !IsWorthReplay(loaded->input, *device))
+    return;
+  *answer = KeptAnswer(*loaded, device->device);
+  if (!answer->has_value()) {
+    *answer = Ask(arguments, {{}, device->device}, console);
+    if (answer->has_value() && (*answer)->is_replayed()) KeepAnswer(*loaded, **answer);
+  }
+  if (answer->has_value()) loaded->input.what_if = &**answer;
 }
 
 }  // namespace gpumem

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// How `oom`, `fragmentation` and `explain` ask what other settings of PyTorch's allocator would have done, without
-// knowing who finds that out: the program that has both (gpumem/) names a WhatIfAsker before any command runs.
+// How `report`, `oom`, `fragmentation` and `explain` ask what other settings of PyTorch's allocator would have done,
+// without knowing who finds that out: the program that has both (gpumem/) names a WhatIfAsker before any command runs.
 //
 //   SetWhatIfAsker(ReplayWhatIf);
 //   what_if.AddFlag(flags);                              // --no-replay
@@ -29,7 +29,6 @@ struct WhatIfQuestion {
   LoadRequest trace;
   int device = 0;
   const OomEvent* failure = nullptr;  // up to which it is replayed; null: to the end
-  bool tries_all = false;             // also the other settings that people try (gpumemshim replay --try)
 };
 using WhatIfAsker = std::function<WhatIfAnswer(const WhatIfQuestion&, Console*)>;
 
@@ -49,6 +48,10 @@ class WhatIfFlag {
   // the user wants none, or there is nobody to ask. Ends the line of progress.
   std::optional<WhatIfAnswer> Ask(const std::vector<std::string>& arguments, WhatIfQuestion question,
                                   Console* console) const;
+  // The same of the device that the verdict is about, where it is worth a replay (IsWorthReplay) of at most
+  // `most_events` events; kept for the next command. The answer goes into `loaded`'s input, which `answer` outlives.
+  void AskOfRun(const std::vector<std::string>& arguments, uint64_t most_events, LoadedTrace* loaded,
+                std::optional<WhatIfAnswer>* answer, Console* console) const;
 
  private:
   bool skips_ = false;

@@ -101,8 +101,10 @@ bool IterationCounter::FindStackLoop(uint64_t from_allocation, Loop* loop) const
       end = i + 1;
     }
     if (iterations < kLeastIterations) continue;
-    const Stage stage = classifier_->Of(stack).stage;
-    const bool is_in_pass = stage == Stage::kForward || stage == Stage::kLoss || stage == Stage::kBackward;
+    const StackClassification classification = classifier_->Of(stack);
+    const Stage stage = classification.stage;
+    const bool is_in_pass =
+        classification.in_forward || stage == Stage::kForward || stage == Stage::kLoss || stage == Stage::kBackward;
     if (IsSetUp(stage) || (may_be_one_pass_ && is_in_pass)) continue;
     const double expected = std::min(static_cast<double>(iterations), length);
     if (static_cast<double>(stretches) < kLeastSpread * expected) continue;

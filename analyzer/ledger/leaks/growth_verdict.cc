@@ -50,7 +50,7 @@ bool ComesAndGoes(const std::vector<int64_t>& lows) {
 }  // namespace
 
 absl::string_view LeakStatusName(LeakStatus status) {
-  static constexpr absl::string_view kNames[] = {"flat", "expected", "once", "stopped", "growing"};
+  static constexpr absl::string_view kNames[] = {"flat", "expected", "once", "freed", "stopped", "growing"};
   return kNames[static_cast<size_t>(status)];
 }
 
@@ -77,6 +77,11 @@ GrowthVerdict JudgeGrowth(const std::vector<int64_t>& values) {
     verdict.status = LeakStatus::kOnce;
     return verdict;
   }
+  // One collection of garbage at the beginning does not make the rate smaller.
+  const size_t middle = (verdict.first_rise - 1 + last_rise) / 2;
+  if (2 * verdict.rises >= last_rise - verdict.first_rise)
+    verdict.bytes_per_iteration =
+        static_cast<double>(kept[last_rise] - kept[middle]) / static_cast<double>(last_rise - middle);
   const size_t since_last = kept.size() - 1 - last_rise;
   const auto late = static_cast<double>(kept.back() - kept[kept.size() * 2 / 3]);
   const bool goes_on =

@@ -27,20 +27,23 @@ enum class LeakStatus : uint8_t {
   kFlat,      // no growth
   kExpected,  // it grew, and is meant to: parameters, optimizer state, workspaces that settled
   kOnce,
+  kFreed,  // it grew, and the program let go of it and went on
   kStopped,
   kGrowing,
 };
 
-// "flat", "expected", "once", "stopped", "growing".
+// "flat", "expected", "once", "freed", "stopped", "growing".
 absl::string_view LeakStatusName(LeakStatus status);
 
 struct GrowthVerdict {
   LeakStatus status = LeakStatus::kFlat;
-  int64_t grown = 0;               // bytes: the last low less the first
-  double bytes_per_iteration = 0;  // of `grown`, over the iterations from before the first rise to the last one
-  size_t first_rise = 0;           // index of the value that first rose
-  size_t rises = 0;                // values at which the lows rose
-  size_t longest_gap = 0;          // values from one rise to the next, at most
+  int64_t grown = 0;  // bytes: the last low less the first
+  // In the later half of the iterations from before the first rise to the last one; where most of them do not rise,
+  // `grown` over all of them.
+  double bytes_per_iteration = 0;
+  size_t first_rise = 0;   // index of the value that first rose
+  size_t rises = 0;        // values at which the lows rose
+  size_t longest_gap = 0;  // values from one rise to the next, at most
   // One-sided Mann-Kendall test of the lows (Mann 1945, Kendall 1975), with its correction for ties: the probability
   // that lows in random order would rise less than these. 0 where there are too few.
   double confidence = 0;

@@ -19,6 +19,8 @@ namespace {
 constexpr double kBesideGraph = 0.05;
 // Reserved memory grows for a reason of its own where allocated memory grows by less than this share of it.
 constexpr double kOwnGrowth = 0.5;
+// Of a line's growth at least this share is growth of all lines.
+constexpr double kOwnRise = 0.5;
 // Of what autograd saves, graphs that are kept keep at least this share.
 constexpr double kLeastSavedShare = 0.5;
 
@@ -40,7 +42,9 @@ class RowMaker {
   RowMaker(const LeakRowSources& sources, uint32_t slot) : sources_(sources), pass_(*sources.pass), slot_(slot) {}
 
   std::vector<LeakRow> Make() {
-    for (const Group& group : Groups(pass_.curves())) {
+    const std::vector<Group> groups = Groups(pass_.curves());
+    AddUpPlain(groups);
+    for (const Group& group : groups) {
       LeakRow row;
       if (!JudgeGroup(group, &row)) continue;
       (group.kind == SurvivorKind::kSaved && row.status == LeakStatus::kGrowing ? graphs_ : rows_)
@@ -138,7 +142,8 @@ class RowMaker {
       if (std::tie(here.status, here.grown_bytes) <= std::tie(row->status, row->grown_bytes)) continue;
       *row = std::move(here);
     }
-    if (row->status == LeakStatus::kFlat) return false;
+    if (row->status == LeakStatus::kFlat || (row->status == LeakStatus::kGrowing && !GrowsAltogether(group, row->loop)))
+      return false;
     const Window window = WindowOf(row->loop);
     const int64_t blocks = values.blocks[window.end - 1] - values.blocks[window.first];
     row->grown_blocks = static_cast<uint64_t>(std::max<int64_t>(blocks, 0));
@@ -147,7 +152,53 @@ class RowMaker {
     for (const auto& [stack, curve] : group.stacks) row->stacks.push_back(stack);
     row->stack = LargestOf(group, window.end - 1);
     if (row->status != LeakStatus::kGrowing && IsMeantToGrow(group, row->stack)) row->status = LeakStatus::kExpected;
+    if (row->status == LeakStatus::kGrowing && WasFreed(*row)) row->status = LeakStatus::kFreed;
     return true;
+  }
+
+  // Whether a block was ever saved by autograd may be found out late in its life: of a buffer that is full, those that
+  // were not rise to the end while those that were fall.
+  void AddUpPlain(const std::vector<Group>& groups) {
+    for (const Group& group : groups) {
+      if (group.kind != SurvivorKind::kPlain && group.kind != SurvivorKind::kSaved) continue;
+      const std::vector<int64_t> bytes = ValuesOf(group).bytes;
+      std::vector<int64_t>& sum = altogether_[group.place.site];
+      sum.resize(bytes.size());
+      all_.resize(bytes.size());
+      for (size_t i = 0; i < bytes.size(); ++i) {
+        sum[i] += bytes[i];
+        all_[i] += bytes[i];
+      }
+    }
+  }
+
+  // From the first quarter of a loop to its last one, on average.
+  double RiseOf(const std::vector<int64_t>& bytes, size_t loop) const {
+    const Window window = WindowOf(loop);
+    const size_t quarter = std::max<size_t>((window.end - window.first) / 4, 1);
+    double rise = 0;
+    for (size_t i = 0; i < quarter && window.first + i < window.end; ++i)
+      rise += static_cast<double>(bytes[window.end - 1 - i] - bytes[window.first + i]);
+    return rise / static_cast<double>(quarter);
+  }
+
+  bool GrowsAltogether(const Group& group, size_t loop) const {
+    if (group.kind != SurvivorKind::kPlain && group.kind != SurvivorKind::kSaved) return true;
+    LeakRow row;
+    if (!Judge(altogether_.at(group.place.site), loop, &row) || row.status != LeakStatus::kGrowing) return false;
+    // What takes the place of another line's memory is no growth.
+    if (RiseOf(all_, loop) < kOwnRise * RiseOf(ValuesOf(group).bytes, loop)) return false;
+    // Requests differ: in a cache that is full one line's answers take the place of another's.
+    return sources_.are_steps[loop] || (Judge(all_, loop, &row) && row.status == LeakStatus::kGrowing);
+  }
+
+  // A list of an evaluation's predictions, which goes while the program goes on; what is let go of only when nothing
+  // more is allocated was kept to the end. From training step to training step growth is none the better for it.
+  bool WasFreed(const LeakRow& row) const {
+    if (sources_.are_steps[row.loop]) return false;
+    uint64_t alive = 0;
+    for (const uint64_t stack : row.stacks) alive += pass_.AliveAtLastAllocation(slot_, stack);
+    return 2 * alive < row.grown_bytes;
   }
 
   // What grows although none of its blocks stays. Of concatenations only: elsewhere it may be batches that get larger.
@@ -321,6 +372,9 @@ class RowMaker {
   const SurvivalPass& pass_;
   uint32_t slot_;
   std::vector<LeakRow> rows_, graphs_;
+  // Bytes of plain and of saved memory at each anchor: by site, and of all.
+  std::map<std::string, std::vector<int64_t>> altogether_;
+  std::vector<int64_t> all_;
 };
 
 }  // namespace

@@ -3,10 +3,12 @@
 //
 // SurvivalPass: what each stack keeps alive from iteration to iteration. Visits one replay, with the loops that
 // IterationCounter found, and takes the live bytes of every stack at every anchor. Memory counts from its `delay`th
-// anchor on only: what an iteration hands to the next one (its loss, its batch) is gone by then, whatever its size.
+// anchor on only: what an iteration hands to the next one (its loss, its batch) is gone by then, whatever its size. It
+// counts as long after its end, so that what takes the place of something else is no dip: a full buffer is level.
 //
 //   anchors        |     |     |     |     |        delay 2
 //   a leaked block    [==|=====|=====+#####+#####   counted at the third anchor and after
+//   a replaced one    [==|=====|=]...+#####+.....   the next one counts where it ends to count
 //   a loop variable     [=|===]                     never counted
 //
 // Memory is bounded by the stacks and the anchors at which they change; of very many iterations every n-th is an
@@ -94,6 +96,8 @@ class SurvivalPass final : public LabelVisitor {
   uint64_t IterationsOf(size_t loop) const { return paces_[loop].iterations; }
   // Bytes that autograd saved in an average iteration of loop `i` on a device.
   double SavedPerIteration(size_t loop, uint32_t slot) const;
+  // Bytes of a stack that were there when the trace's last allocation was made.
+  uint64_t AliveAtLastAllocation(uint32_t slot, uint64_t stack) const;
   const MeasureValues& TotalsAt(size_t anchor, uint32_t slot) const;
   // The most that PyTorch had allocated between the anchor before and this one.
   uint64_t HighestBefore(size_t anchor, uint32_t slot) const;
@@ -125,6 +129,7 @@ class SurvivalPass final : public LabelVisitor {
   std::vector<std::vector<uint64_t>> highest_;      // allocated bytes, by anchor, by slot
   std::vector<uint64_t> highest_now_;               // since the last anchor, by slot
   Curves curves_, short_curves_;
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint64_t> ended_;  // bytes, by slot and stack, since the last one
   size_t loop_ = 0, next_step_ = 0;
   uint64_t last_ns_ = 0;
 };

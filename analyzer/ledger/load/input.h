@@ -19,6 +19,7 @@ namespace gpumem {
 
 struct Attribution;
 struct LeakFindings;
+struct WhatIfAnswer;
 
 struct ReportInput {
   const Analysis* analysis = nullptr;
@@ -27,6 +28,7 @@ struct ReportInput {
   std::string trace_argument;                // how the next command names the trace; "" = the default one
   const Attribution* attribution = nullptr;  // where it was asked for
   const LeakFindings* leaks = nullptr;       // the same
+  const WhatIfAnswer* what_if = nullptr;     // other settings of PyTorch's allocator, where they were replayed
 
   // Times as they are printed: from the first event on.
   uint64_t Since(uint64_t time_ns) const { return time_ns > analysis->origin_ns ? time_ns - analysis->origin_ns : 0; }

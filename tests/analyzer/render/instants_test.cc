@@ -22,12 +22,12 @@ TEST(FormatTimeApart, HasAsManyDigitsAsAreNeeded) {
   EXPECT_EQ(FormatTimeApart(7'200'000'000'001, {7'200'000'000'000}), "7200.000000001 s");
 }
 
-TEST(PeakInstant, TellsThePeaksOfOneTraceApart) {
+TEST(AtPeak, TellsThePeaksOfOneTraceApart) {
   Example example = testing::TrainingExample();
   DeviceAnalysis& device = example.analysis.devices[0];
   device.peak_total.time_ns = device.peak_allocated.time_ns + 20'000;
   const ReportInput input = example.input();
-  EXPECT_NE(PeakInstant(device.peak_total.time_ns, input), PeakInstant(device.peak_allocated.time_ns, input));
+  EXPECT_NE(AtPeak(device.peak_total.time_ns, input), AtPeak(device.peak_allocated.time_ns, input));
 }
 
 }  // namespace

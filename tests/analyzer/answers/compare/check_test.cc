@@ -59,7 +59,7 @@ TEST(CheckTest, WhatIsOnlyTheLeastIsNeverPassed) {
   CheckedRun run = AtLeast(100);
   const auto lines = CheckRun(run, Of("max_peak: 100\nmax_reserved: 199\nmax_leak: 1GiB"), nullptr, "");
   EXPECT_THAT(lines, ElementsAre(Is("max_peak", kUnknown), Is("max_reserved", kFailed), Is("max_leak", kUnknown)));
-  EXPECT_EQ(ExitCodeOfCheck({lines[0]}), 4);
+  EXPECT_EQ(ExitCodeOfCheck({lines[0]}), 7);
   EXPECT_EQ(lines[0].measured, "at least 100 B");
   EXPECT_TRUE(lines[0].is_least && lines[1].is_least);
   EXPECT_FALSE(CheckRun(RunWith(100), Of("max_peak: 100"), nullptr, "")[0].is_least);
@@ -161,7 +161,7 @@ TEST(PlanTest, ALimitInsideTheRangeIsTooCloseToSay) {
   EXPECT_THAT(result("max_total: 150"), Is("max_total", kPassed));
   EXPECT_EQ(ExitCodeOfCheck(CheckRun(*run, Of("max_peak: 59\nmax_total: 149"), nullptr, "")), 1);
   EXPECT_EQ(ExitCodeOfCheck(CheckRun(*run, Of("max_peak: 80\nmax_total: 149\nmax_leak: 1"), nullptr, "")), 5);
-  EXPECT_EQ(ExitCodeOfCheck(CheckRun(*run, Of("max_peak: 80\nmax_leak: 1"), nullptr, "")), 4);
+  EXPECT_EQ(ExitCodeOfCheck(CheckRun(*run, Of("max_peak: 80\nmax_leak: 1"), nullptr, "")), 7);
   const std::vector<CheckLine> close = CheckRun(*run, Of("max_total: 149"), nullptr, "");
   EXPECT_THAT(FormatCheck(close, CheckFormat::kText), HasSubstr("  too close  max_total"));
   EXPECT_THAT(FormatCheck(close, CheckFormat::kJUnit), HasSubstr("errors=\"1\""));

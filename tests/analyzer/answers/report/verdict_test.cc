@@ -5,10 +5,12 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "absl/strings/str_split.h"
 #include "answers/report/sections.h"
+#include "answers/report/what_if.h"
 #include "base/utf8.h"
 #include "fixture.h"
 #include "gpumem/trace.pb.h"
@@ -18,6 +20,8 @@
 namespace gpumem {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using testing::Example;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -96,19 +100,66 @@ TEST(Verdict, ALittleGrowthIsNoLeak) {
   EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits) << "what settles is not a leak";
 }
 
-TEST(Verdict, ScatteredMemoryIsAProblemWhereMuchIsFree) {
+WhatIfAnswer ReplayOf(const DeviceAnalysis& device, uint64_t peak_reserved) {
+  WhatIfAnswer answer;
+  answer.torch = "2.11.0";
+  answer.device = device.device;
+  answer.is_exact = true;
+  answer.recorded.peak_reserved = device.peak_reserved.bytes;
+  answer.other = {"expandable_segments:True", peak_reserved, std::nullopt};
+  return answer;
+}
+
+// A setting is offered with what it saves, by replay, and is a problem only where the device is nearly full.
+TEST(Verdict, ReservedAboveAllocatedIsAProblemWhereTheDeviceIsFullAndAReplaySavesSome) {
   Example example = HealthyExample();
-  FragmentationPoint& point = example.analysis.devices[0].fragmentation.at_peak;
-  point.external_ratio = 0.9;
-  point.reserved = 40 * kGiB;
-  point.free = 4 * kGiB;
-  EXPECT_EQ(MakeVerdict(example.input()).kind, VerdictKind::kFits);
-  point.free = 14 * kGiB;
-  const Verdict verdict = MakeVerdict(example.input());
+  DeviceAnalysis& device = example.analysis.devices[0];
+  device.peak_reserved.bytes = device.peak_allocated.bytes + 4 * kGiB;
+  ReportInput input = example.input();
+  EXPECT_EQ(WasteOf(device), 4 * kGiB);
+  EXPECT_TRUE(IsWorthReplay(input, device));
+  EXPECT_EQ(MakeVerdict(input).kind, VerdictKind::kFits);
+  EXPECT_THAT(MakeVerdict(input).action, Not(HasSubstr("expandable"))) << "what it saves is not known";
+
+  const WhatIfAnswer replay = ReplayOf(device, device.peak_allocated.bytes + kGiB);
+  input.what_if = &replay;
+  EXPECT_EQ(ReplayedSaving(&replay, device), 3 * kGiB);
+  Verdict verdict = MakeVerdict(input);
+  EXPECT_EQ(verdict.kind, VerdictKind::kFits);
+  EXPECT_THAT(verdict.action, AllOf(StartsWith("nothing: "), HasSubstr("expandable_segments:True would reserve ")));
+
+  device.capacity = std::max(device.peak_total.bytes, device.peak_reserved.bytes) + kGiB;
+  verdict = MakeVerdict(input);
   EXPECT_EQ(verdict.kind, VerdictKind::kFragmented);
-  EXPECT_THAT(verdict.action, HasSubstr("expandable_segments:True"));
-  example.analysis.devices[0].fragmentation.pools.push_back({"expandable", point, point});
-  EXPECT_EQ(MakeVerdict(example.input()).action, "gpumemshim fragmentation shows what is in the way") << "it is on";
+  EXPECT_THAT(verdict.action, StartsWith("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True would reserve "));
+}
+
+TEST(Verdict, AReplayThatDoesNotGiveWhatWasRecordedTellsNothing) {
+  Example example = HealthyExample();
+  DeviceAnalysis& device = example.analysis.devices[0];
+  device.peak_reserved.bytes = device.peak_allocated.bytes + 4 * kGiB;
+  WhatIfAnswer replay = ReplayOf(device, device.peak_allocated.bytes);
+  replay.is_exact = false;
+  EXPECT_EQ(ReplayedSaving(&replay, device), 4 * kGiB) << "its peak is the recorded one";
+  replay.recorded.peak_reserved -= 512;
+  EXPECT_EQ(ReplayedSaving(&replay, device), 0u);
+  replay.why_not = "no Python with PyTorch found";
+  EXPECT_EQ(ReplayedSaving(&replay, device), 0u);
+}
+
+// One moment has no peak, and what is scattered then may serve the next moment.
+TEST(Verdict, OfOneMomentIsNoVerdict) {
+  Example example = HealthyExample();
+  example.analysis.process.settings = {
+      {"imported_format", "PyTorch snapshot"}, {"imported_by", "PyTorch"}, {"imported_covers", "moment"}};
+  DeviceAnalysis& device = example.analysis.devices[0];
+  device.peak_reserved.bytes = device.peak_allocated.bytes + 4 * kGiB;
+  const ReportInput input = example.input();
+  EXPECT_FALSE(IsWorthReplay(input, device));
+  const Verdict verdict = MakeVerdict(input);
+  EXPECT_EQ(verdict.kind, VerdictKind::kUnknown);
+  EXPECT_THAT(verdict.peak, EndsWith("when the snapshot was taken"));
+  EXPECT_THAT(verdict.action, HasSubstr("_record_memory_history"));
 }
 
 TEST(Verdict, AFullDeviceIsSaidWithWhatFillsIt) {
