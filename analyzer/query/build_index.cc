@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -14,46 +15,50 @@
 #include "base/status_macros.h"
 #include "ledger/load/attribute.h"
 #include "query/database.h"
-#include "query/row_tables.h"
+#include "query/event_rows.h"
+#include "query/life_rows.h"
 #include "query/small_tables.h"
 
 namespace gpumem {
 namespace {
 
-// `share` of the work, in hundredths, from `begin` on.
-RowTables::Progress ProgressOf(const LoadProgress& progress, uint64_t events) {
+LoadedLives::Progress ProgressOf(const LoadedTrace& loaded, const LoadProgress& progress) {
   if (!progress) return nullptr;
-  return [progress, events](int pass, uint64_t done) {
+  const EventCounts& counts = loaded.analysis.events;
+  return [progress, events = counts.torch + counts.runtime + counts.driver + 1](int replay, uint64_t done) {
     const uint64_t all = 3 * events;
-    progress("building the index", std::min(all - 1, (pass == 1 ? 0 : events) + done), all);
+    progress("building the index", std::min(all - 1, (replay == 1 ? 0 : events) + done), all);
   };
 }
 
-absl::Status Fill(LoadedTrace* loaded, const LoadProgress& progress, Database* database) {
-  const EventCounts& counts = loaded->analysis.events;
-  GPUMEM_RETURN_IF_ERROR(database->Execute("BEGIN TRANSACTION"));
-  uint64_t end_event = 0;
-  {
-    RowTables tables(loaded, database, ProgressOf(progress, counts.torch + counts.runtime + counts.driver + 1));
-    GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {&tables}));
-    GPUMEM_RETURN_IF_ERROR(tables.Finish());
-    end_event = tables.end_event();
-  }
+absl::Status WriteLives(LoadedTrace* loaded, const LoadProgress& progress, Database* database) {
+  LifeRows rows(loaded, database);
+  LoadedLives lives(loaded, &rows, ProgressOf(*loaded, progress));
   AttributionRequest request;
-  request.modules = true;
-  GPUMEM_ASSIGN_OR_RETURN(const auto attribution, AttributeLoaded(request, "", loaded));
-  GPUMEM_RETURN_IF_ERROR(WriteModules(*attribution, database));
+  request.modules = request.steps = true;
+  GPUMEM_ASSIGN_OR_RETURN(const auto attributor, LoadedAttributor::Make(request, "", loaded));
+  GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, {attributor->analysis(), lives.analysis()}));
+  GPUMEM_RETURN_IF_ERROR(lives.Finish());
+  GPUMEM_RETURN_IF_ERROR(rows.Close());
+  const std::unique_ptr<Attribution> attribution = attributor->Take(loaded);
   loaded->input.attribution = nullptr;
-  GPUMEM_RETURN_IF_ERROR(WriteCounters(*loaded, database));
+  GPUMEM_RETURN_IF_ERROR(WriteSteps(*attribution, loaded->input, database));
+  GPUMEM_RETURN_IF_ERROR(WriteModules(*attribution, database));
   GPUMEM_RETURN_IF_ERROR(WriteLosses(loaded->analysis, database));
-  GPUMEM_RETURN_IF_ERROR(WriteProcess(*loaded, end_event, database));
+  return WriteProcess(*loaded, rows.end_event(), database);
+}
+
+absl::Status Fill(IndexPart part, LoadedTrace* loaded, const LoadProgress& progress, Database* database) {
+  GPUMEM_RETURN_IF_ERROR(database->Execute("BEGIN TRANSACTION"));
+  GPUMEM_RETURN_IF_ERROR(part == IndexPart::kLives ? WriteLives(loaded, progress, database)
+                                                   : WriteEvents(loaded, ProgressOf(*loaded, progress), database));
   GPUMEM_RETURN_IF_ERROR(database->Execute("COMMIT"));
   return database->Execute("CHECKPOINT");
 }
 
 }  // namespace
 
-absl::Status BuildIndex(const IndexFile& file, LoadedTrace* loaded, const LoadProgress& progress) {
+absl::Status BuildIndex(IndexPart part, const IndexFile& file, LoadedTrace* loaded, const LoadProgress& progress) {
   GPUMEM_RETURN_IF_ERROR(MakeIndexFolder(file.folder));
   RemoveStaleIndexes(file);
   HalfWritten half_written(HalfWritten::NameFor(file.path)), log(half_written.path() + ".wal");
@@ -62,7 +67,7 @@ absl::Status BuildIndex(const IndexFile& file, LoadedTrace* loaded, const LoadPr
   absl::StatusOr<std::unique_ptr<Database>> database =
       Database::Open(half_written.path(),
                      {{"memory_limit", kIndexMemory}, {"temp_directory", ""}, {"preserve_insertion_order", "true"}});
-  absl::Status status = database.ok() ? Fill(loaded, progress, database->get()) : database.status();
+  absl::Status status = database.ok() ? Fill(part, loaded, progress, database->get()) : database.status();
   if (database.ok()) database->reset();  // closed before it gets its name
   umask(mask);
   if (!status.ok()) {

@@ -3,11 +3,11 @@
 
 #include "query/row_texts.h"
 
-#include <algorithm>
-
 #include "absl/strings/ascii.h"
 #include "gpumem/trace.pb.h"
 #include "ledger/attribution/category.h"
+#include "ledger/attribution/module_table.h"
+#include "ledger/attribution/stack_classification.h"
 #include "ledger/attribution/stage.h"
 #include "ledger/stacks/names.h"
 #include "ledger/stacks/stack_view.h"
@@ -20,7 +20,14 @@ constexpr RowTexts::ModuleTexts kNoModule;
 
 }  // namespace
 
-void RowTexts::Finish(const std::vector<std::string>& user_stages) {
+RowTexts::RowTexts(LoadedTrace* loaded, const LivesFacts* facts) : loaded_(loaded), facts_(facts) {
+  AddFixed();
+  for (const std::string& stage : facts->user_stages) user_stage_texts_.push_back(user_stages_.Add(stage));
+  for (const uint32_t api : facts->apis) apis_[api] = api_names_.Add(loaded->stacks.string(api));
+  AddModules();
+}
+
+void RowTexts::AddFixed() {
   for (int kind = 0; kind <= trace::EventKind_MAX; ++kind) {
     const bool is_known = trace::EventKind_IsValid(kind) && kind != 0;
     kind_texts_.push_back(
@@ -33,24 +40,29 @@ void RowTexts::Finish(const std::vector<std::string>& user_stages) {
   for (size_t i = 0; i < kEvidences; ++i) evidences_.Add(EvidenceName(static_cast<Evidence>(i)));
   for (size_t i = 0; i < kParts; ++i) parts_.Add(PartName(static_cast<Part>(i)));
   for (size_t i = 0; i < kStages; ++i) stages_.Add(StageName(static_cast<Stage>(i)));
-  for (const std::string& stage : user_stages) user_stage_texts_.push_back(user_stages_.Add(stage));
-  for (auto& [api, number] : apis_) number = api_names_.Add(loaded_->stacks.string(api));
+}
 
-  const std::vector<uint64_t> stacks = Stacks();
-  for (const uint64_t stack : stacks) modules_->RowOf(classifier_->Of(stack).module);
-  for (const auto& [id, tensor] : loaded_->stacks.objects().tensors()) modules_->OwnerOf(id);
-  for (uint32_t row = 0; row < modules_->size(); ++row) {
-    const ModuleRow& module = modules_->row(row);
-    module_texts_.push_back(row == 0 ? kNoModule
-                                     : ModuleTexts{module_names_.Add(ModuleText(module)),
-                                                   classes_.Add(module.class_name), components_.Add(module.component)});
+// An ENUM must know every text before the first row: all modules that a life can name, not those that lives name.
+void RowTexts::AddModules() {
+  const ObjectTable& objects = loaded_->stacks.objects();
+  const Rules rules;
+  StackClassifier classifier(&loaded_->stacks, &rules, ResolverOf(loaded_));
+  ModuleTable modules(&objects, &rules);
+  for (const auto& [id, module] : objects.modules()) modules.RowOf(id);
+  for (const uint64_t stack : facts_->stacks) modules.RowOf(classifier.Of(stack).module);
+  for (const auto& [id, tensor] : objects.tensors()) modules.OwnerOf(id);
+  for (uint32_t row = 1; row < modules.size(); ++row) {
+    module_names_.Add(ModuleText(modules.row(row)));
+    classes_.Add(modules.row(row).class_name);
+    components_.Add(modules.row(row).component);
   }
-  for (const uint64_t stack : stacks) {
-    const StackClassification classification = classifier_->Of(stack);
+  for (const uint64_t stack : facts_->stacks) {
+    const StackClassification classification = classifier.Of(stack);
     const StackView view = ViewStack(loaded_->source->Frames(stack), "", loaded_->analysis.process.working_directory);
     StackTexts& texts = stack_texts_[stack];
     texts.line = lines_.Add(view.site);
-    texts.module = OfModule(modules_->RowOf(classification.module)).name;
+    const uint32_t row = modules.RowOf(classification.module);
+    if (row != 0) texts.module = module_names_.Find(ModuleText(modules.row(row)));
     texts.stage = static_cast<uint32_t>(classification.stage);
     texts.recomputed = classification.recomputed;
   }
@@ -61,8 +73,14 @@ const RowTexts::StackTexts& RowTexts::OfStack(uint64_t stack) const {
   return found == stack_texts_.end() ? kNoStack : found->second;
 }
 
-const RowTexts::ModuleTexts& RowTexts::OfModule(uint32_t row) const {
-  return row < module_texts_.size() ? module_texts_[row] : kNoModule;
+const RowTexts::ModuleTexts& RowTexts::OfModule(uint32_t row) {
+  if (row == 0 || row >= facts_->modules.size()) return kNoModule;
+  while (module_texts_.size() <= row) {
+    const ModuleRow& module = facts_->modules[module_texts_.size()];
+    module_texts_.push_back(
+        {module_names_.Find(ModuleText(module)), classes_.Find(module.class_name), components_.Find(module.component)});
+  }
+  return module_texts_[row];
 }
 
 uint32_t RowTexts::OfApi(uint32_t api) const {
@@ -78,10 +96,14 @@ uint32_t RowTexts::OfKind(uint32_t kind) const {
   return kind < kind_texts_.size() ? kind_texts_[kind] : Dictionary::kNone;
 }
 
-std::vector<uint64_t> RowTexts::Stacks() const {
-  std::vector<uint64_t> stacks(stacks_.begin(), stacks_.end());
-  std::sort(stacks.begin(), stacks.end());
-  return stacks;
+void RowTexts::WriteStep(uint64_t event, TableWriter* writer) const {
+  const Step* const step = StepAt(facts_->steps, event);
+  step == nullptr ? writer->Null() : writer->UInt(step->number);
+}
+
+uint32_t RowTexts::ThreadOf(uint32_t thread) const {
+  const ThreadInfo* const info = loaded_->stacks.thread(thread);
+  return info != nullptr ? info->tid : thread;
 }
 
 TableWriter::Dictionaries RowTexts::dictionaries() const {

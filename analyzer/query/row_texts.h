@@ -2,11 +2,9 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // RowTexts: what the ENUM columns of events, blocks and segments can say, and which of it each stack, module and
-// function says. Filled between the two replays from what the first one saw; looked up in the second. Not thread-safe;
-// what it is given must outlive it.
+// function says; and what else rows have in common. Not thread-safe; what it is given must outlive it.
 //
-//   RowTexts texts(loaded, &classifier, &modules);
-//   texts.SawStack(batch.stack(i));  ...  texts.Finish(user_stages);
+//   RowTexts texts(loaded, &facts);                 // in LifeReceiver::Begin
 //   writer.Enum(texts.OfStack(block.stack).line);
 
 #ifndef GPUMEM_ANALYZER_QUERY_ROW_TEXTS_H_
@@ -17,10 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
-#include "ledger/attribution/module_table.h"
-#include "ledger/attribution/stack_classification.h"
-#include "ledger/load/load_trace.h"
+#include "ledger/stacks/lives.h"
 #include "query/table_writer.h"
 
 namespace gpumem {
@@ -36,20 +31,14 @@ class RowTexts {
     uint32_t name = Dictionary::kNone, class_name = Dictionary::kNone, component = Dictionary::kNone;
   };
 
-  RowTexts(LoadedTrace* loaded, StackClassifier* classifier, ModuleTable* modules)
-      : loaded_(loaded), classifier_(classifier), modules_(modules) {}
+  RowTexts(LoadedTrace* loaded, const LivesFacts* facts);
 
-  void SawStack(uint64_t stack) {
-    if (stack != 0) stacks_.insert(stack);
-  }
-  void SawApi(uint32_t api) {
-    if (api != 0) apis_.try_emplace(api, Dictionary::kNone);
-  }
-  // `user_stages`: UserStages::names().
-  void Finish(const std::vector<std::string>& user_stages);
-
+  const LivesFacts& facts() const { return *facts_; }
   const StackTexts& OfStack(uint64_t stack) const;
-  const ModuleTexts& OfModule(uint32_t row) const;
+  const ModuleTexts& OfModule(uint32_t row);  // LivesFacts::modules
+  std::string ModuleName(uint32_t number) const {
+    return number == Dictionary::kNone ? "" : module_names_.texts()[number];
+  }
   uint32_t OfApi(uint32_t api) const;
   uint32_t OfUserStage(uint32_t number) const;
   uint32_t OfKind(uint32_t kind) const;
@@ -57,14 +46,19 @@ class RowTexts {
   static uint32_t OfMemory(uint8_t memory) { return memory > 9 ? Dictionary::kNone : memory; }
 
   TableWriter::Dictionaries dictionaries() const;
-  // Ascending.
-  std::vector<uint64_t> Stacks() const;
+
+  void WriteStep(uint64_t event, TableWriter* writer) const;
+  int64_t Since(uint64_t time_ns) const {
+    return static_cast<int64_t>(time_ns) - static_cast<int64_t>(loaded_->analysis.origin_ns);
+  }
+  uint32_t ThreadOf(uint32_t thread) const;
 
  private:
+  void AddFixed();
+  void AddModules();
+
   LoadedTrace* loaded_;
-  StackClassifier* classifier_;
-  ModuleTable* modules_;
-  absl::flat_hash_set<uint64_t> stacks_;
+  const LivesFacts* facts_;
   absl::flat_hash_map<uint32_t, uint32_t> apis_;
   absl::flat_hash_map<uint64_t, StackTexts> stack_texts_;
   std::vector<ModuleTexts> module_texts_;

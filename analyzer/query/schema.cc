@@ -254,6 +254,10 @@ const TableSchema& ProcessesTable() {
   return table;
 }
 
+bool IsOfEvents(const TableSchema& table) {
+  return &table == &EventsTable() || &table == &CountersTable() || &table == &SamplesTable();
+}
+
 std::vector<const TableSchema*> AllTables() {
   return {&EventsTable(),  &BlocksTable(),   &SegmentsTable(), &StacksTable(), &FramesTable(),   &StepsTable(),
           &ModulesTable(), &CountersTable(), &SamplesTable(),  &LossesTable(), &ProcessesTable()};

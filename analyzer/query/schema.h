@@ -50,6 +50,9 @@ const TableSchema& SamplesTable();
 const TableSchema& LossesTable();
 const TableSchema& ProcessesTable();
 
+// Whether a table is one of those that are read from the trace itself: events, counters, samples.
+bool IsOfEvents(const TableSchema& table);
+
 // All of these, in the order of the documentation.
 std::vector<const TableSchema*> AllTables();
 

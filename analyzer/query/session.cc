@@ -74,38 +74,50 @@ absl::Status LockDatabase(const std::string& output, Database* database) {
 
 }  // namespace
 
-absl::StatusOr<std::string> SqlSession::Index(const std::string& trace, const SessionRequest& request) {
+absl::StatusOr<SqlSession::Index> SqlSession::IndexOf(const std::string& trace, const SessionRequest& request) {
   GPUMEM_ASSIGN_OR_RETURN(const DuckApi* const duck, LoadDuckDb());
-  GPUMEM_ASSIGN_OR_RETURN(const IndexFile file, IndexFileOf(trace, request.index_folder, duck->library_version()));
-  if (!HadLog(file.path) && file.exists() && CanBeOpened(file.path)) {
-    TouchIndex(file.path);
+  std::unique_ptr<LoadedTrace> loaded;  // once something is missing
+  const auto find = [&](IndexPart part, const char* extension) -> absl::StatusOr<std::string> {
+    GPUMEM_ASSIGN_OR_RETURN(const IndexFile file,
+                            IndexFileOf(trace, request.index_folder, duck->library_version(), extension));
+    if (!HadLog(file.path) && file.exists() && CanBeOpened(file.path)) {
+      TouchIndex(file.path);
+      return file.path;
+    }
+    if (loaded == nullptr) {
+      LoadRequest load;
+      load.place = trace;
+      load.symbols = request.symbols;
+      load.progress = request.progress;
+      GPUMEM_ASSIGN_OR_RETURN(loaded, LoadTrace(load));
+      for (const std::string& note : loaded->symbol_notes()) notes_.push_back(note);
+      ++indexes_built_;
+    }
+    GPUMEM_RETURN_IF_ERROR(BuildIndex(part, file, loaded.get(), request.progress));
     return file.path;
-  }
-  LoadRequest load;
-  load.place = trace;
-  load.symbols = request.symbols;
-  load.progress = request.progress;
-  GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(load));
-  for (const std::string& note : loaded->symbol_notes()) notes_.push_back(note);
-  GPUMEM_RETURN_IF_ERROR(BuildIndex(file, loaded.get(), request.progress));
-  ++indexes_built_;
-  return file.path;
+  };
+  Index index;
+  GPUMEM_ASSIGN_OR_RETURN(index.lives, find(IndexPart::kLives, "duckdb"));
+  if (!request.sql.empty() && !MayReadEvents(request.sql)) return index;
+  GPUMEM_ASSIGN_OR_RETURN(index.events, find(IndexPart::kEvents, "events"));
+  return index;
 }
 
-absl::StatusOr<std::unique_ptr<Database>> SqlSession::Attached(const std::vector<std::string>& indexes,
+absl::StatusOr<std::unique_ptr<Database>> SqlSession::Attached(const std::vector<Index>& indexes,
                                                                const SessionRequest& request) const {
   GPUMEM_ASSIGN_OR_RETURN(auto database, Database::Open("", {{"memory_limit", request.memory},
                                                              {"temp_directory", spill_->path()},
                                                              {"max_temp_directory_size", spill_->limit()}}));
   std::vector<AttachedTrace> traces;
   for (size_t i = 0; i < indexes.size(); ++i) {
-    const std::string schema = absl::StrCat("t", i);
-    GPUMEM_RETURN_IF_ERROR(AttachForReading(indexes[i], schema, database.get()));
+    const std::string schema = absl::StrCat("t", i), events = indexes[i].events.empty() ? "" : absl::StrCat("e", i);
+    GPUMEM_RETURN_IF_ERROR(AttachForReading(indexes[i].lives, schema, database.get()));
+    if (!events.empty()) GPUMEM_RETURN_IF_ERROR(AttachForReading(indexes[i].events, events, database.get()));
     GPUMEM_ASSIGN_OR_RETURN(
         Rows rows, database->Run(absl::StrCat("SELECT process_rank, hostname, role FROM ", schema, ".processes")));
-    if (!rows.Next()) return absl::DataLossError(absl::StrCat(indexes[i], " is not an index. Remove it."));
+    if (!rows.Next()) return absl::DataLossError(absl::StrCat(indexes[i].lives, " is not an index. Remove it."));
     const Cell rank = CellAt(rows, 0, 0), host = CellAt(rows, 1, 0), role = CellAt(rows, 2, 0);
-    traces.push_back({schema, rank.is_null ? -1 : static_cast<int>(rank.number), host.is_null ? "" : host.text,
+    traces.push_back({schema, events, rank.is_null ? -1 : static_cast<int>(rank.number), host.is_null ? "" : host.text,
                       role.is_null ? "" : role.text});
   }
   for (const std::string& sql : ViewStatements(traces)) GPUMEM_RETURN_IF_ERROR(database->Execute(sql));
@@ -137,10 +149,10 @@ absl::Status SqlSession::TakeNotes() {
 
 absl::StatusOr<std::unique_ptr<SqlSession>> SqlSession::Open(const SessionRequest& request) {
   auto session = std::unique_ptr<SqlSession>(new SqlSession());
-  std::vector<std::string> indexes;
+  std::vector<Index> indexes;
   absl::Status failed;
   for (const std::string& trace : request.traces) {
-    absl::StatusOr<std::string> index = session->Index(trace, request);
+    absl::StatusOr<Index> index = session->IndexOf(trace, request);
     if (index.ok()) {
       indexes.push_back(*std::move(index));
       continue;
@@ -151,7 +163,7 @@ absl::StatusOr<std::unique_ptr<SqlSession>> SqlSession::Open(const SessionReques
     session->notes_.push_back(absl::StrCat(trace, " is left out: ", failed.message()));
   }
   if (indexes.empty()) return failed.ok() ? absl::NotFoundError("no trace was named") : failed;
-  session->spill_ = std::make_unique<SpillFolder>(indexes.front().substr(0, indexes.front().rfind('/')));
+  session->spill_ = std::make_unique<SpillFolder>(indexes.front().lives.substr(0, indexes.front().lives.rfind('/')));
   GPUMEM_ASSIGN_OR_RETURN(session->database_, session->Attached(indexes, request));
   session->is_unsafe_ = request.is_unsafe;
   session->output_ = request.output;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// SqlSession: traces, ready to be asked in SQL. Indexes that are missing are built first. Then the door is shut, unless
+// SqlSession: traces, ready to be asked in SQL. Indexes that are missing are built first, without their events where
+// nothing will ask for any. Then the door is shut, unless
 // the session is unsafe: indexes are attached for reading alone and by names that are gone afterwards, no path is
 // allowed, settings are locked, and what DuckDB's parser takes a statement for must be among the few types that read or
 // make tables in memory, also below EXPLAIN, and its plan calls no function but those that read. Parquet is written by
@@ -29,6 +30,7 @@ namespace gpumem {
 
 struct SessionRequest {
   std::vector<std::string> traces;  // files
+  std::string sql;                  // all statements that will be asked; "" = anything
   std::string index_folder;         // "" = the default (index_file.h)
   std::string output;               // the one file that COPY may write; "" = none
   std::string memory = "2GB";       // most that DuckDB takes
@@ -58,9 +60,12 @@ class SqlSession {
 
  private:
   SqlSession() = default;
-  absl::StatusOr<std::string> Index(const std::string& trace, const SessionRequest& request);
+  struct Index {
+    std::string lives, events;  // files; "" = not asked for
+  };
+  absl::StatusOr<Index> IndexOf(const std::string& trace, const SessionRequest& request);
   // A database in memory with these attached.
-  absl::StatusOr<std::unique_ptr<Database>> Attached(const std::vector<std::string>& indexes,
+  absl::StatusOr<std::unique_ptr<Database>> Attached(const std::vector<Index>& indexes,
                                                      const SessionRequest& request) const;
   absl::Status TakeNotes();
   absl::Status CheckPlan(const std::string& statement);

@@ -4,17 +4,14 @@
 #include "query/small_tables.h"
 
 #include <map>
-#include <utility>
 
 #include "absl/strings/str_join.h"
-#include "base/status_macros.h"
 #include "ledger/load/input.h"
 #include "ledger/stacks/names.h"
 #include "query/row_texts.h"
 #include "query/schema.h"
 #include "query/table_writer.h"
 #include "trace/object_table.h"
-#include "trace/reader.h"
 
 namespace gpumem {
 namespace {
@@ -41,20 +38,6 @@ std::map<uint32_t, ModuleSums> SumsOf(const Attribution& attribution) {
   return sums;
 }
 
-void WriteSample(int64_t time_ns, const trace::DeviceCounters& device, TableWriter* writer) {
-  writer->Int(time_ns).Int(device.device());
-  writer->IntOrNull(device.used_bytes(), device.has_used_bytes());
-  writer->IntOrNull(device.free_bytes(), device.has_free_bytes());
-  writer->IntOrNull(device.total_bytes(), device.has_total_bytes());
-  writer->IntOrNull(device.driver_reserved_bytes(), device.has_driver_reserved_bytes());
-  writer->IntOrNull(device.own_bytes(), device.has_own_bytes());
-  writer->IntOrNull(device.torch_allocated_bytes(), device.has_torch_allocated_bytes());
-  writer->IntOrNull(device.torch_reserved_bytes(), device.has_torch_reserved_bytes());
-  writer->IntOrNull(device.pool_reserved_bytes(), device.has_pool_reserved_bytes());
-  writer->IntOrNull(device.pool_used_bytes(), device.has_pool_used_bytes());
-  writer->IntOrNull(device.other_count(), device.has_other_count()).EndRow();
-}
-
 }  // namespace
 
 absl::Status WriteModules(const Attribution& attribution, Database* database) {
@@ -74,22 +57,19 @@ absl::Status WriteModules(const Attribution& attribution, Database* database) {
   return writer.Close();
 }
 
-absl::Status WriteCounters(const LoadedTrace& loaded, Database* database) {
-  TableWriter counters(database, CountersTable()), samples(database, SamplesTable());
-  GPUMEM_ASSIGN_OR_RETURN(TraceReader reader, TraceReader::Open(loaded.analysis.path));
-  bool is_in_section = false;
-  for (ItemType type = reader.Next(); type != ItemType::kEndOfStream; type = reader.Next()) {
-    if (type == ItemType::kHeader && std::exchange(is_in_section, true)) break;  // the next process
-    if (type != ItemType::kCounters) continue;
-    const trace::Counters& read = reader.counters();
-    const int64_t time_ns = static_cast<int64_t>(read.time_ns()) - static_cast<int64_t>(loaded.analysis.origin_ns);
-    counters.Int(time_ns).IntOrNull(read.process_rss_bytes()).IntOrNull(read.process_cpu_ns());
-    counters.UInt(read.shim_cpu_ns()).UInt(read.shim_ring_high_bytes()).IntOrNull(read.system_total_bytes());
-    counters.IntOrNull(read.system_available_bytes()).UInt(read.took_ns()).TextOrNull(read.source()).EndRow();
-    for (const trace::DeviceCounters& device : read.devices()) WriteSample(time_ns, device, &samples);
+absl::Status WriteSteps(const Attribution& attribution, const ReportInput& input, Database* database) {
+  TableWriter writer(database, StepsTable());
+  for (const auto& [step, at_peak, at_end] : attribution.steps) {
+    writer.UInt(step.number).Bool(step.complete).Int(attribution.device);
+    writer.UInt(input.Since(step.start.time_ns)).UInt(input.Since(step.peak.time_ns));
+    writer.UInt(input.Since(step.end.time_ns));
+    writer.UInt(step.start.event_index).UInt(step.peak.event_index).UInt(step.end.event_index);
+    writer.UInt(step.start.values.allocated).UInt(step.peak.values.allocated).UInt(step.peak.values.reserved);
+    writer.UInt(step.peak.values.total).UInt(step.end.values.allocated).Int(step.GrowthBytes());
+    writer.UInt(step.backward_passes).IntOrNull(step.trainer_step).IntOrNull(step.epoch);
+    writer.EndRow();
   }
-  GPUMEM_RETURN_IF_ERROR(counters.Close());
-  return samples.Close();
+  return writer.Close();
 }
 
 absl::Status WriteLosses(const Analysis& analysis, Database* database) {

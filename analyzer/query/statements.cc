@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace gpumem {
 namespace {
@@ -73,6 +74,16 @@ size_t SkipToken(absl::string_view sql, size_t at) {
   return at + 1;
 }
 
+// "('peak')", "('end')", "('step 12')": moments that need no event to be found.
+bool IsOfTables(absl::string_view arguments) {
+  if (!absl::ConsumePrefix(&arguments, "('")) return false;
+  if (absl::ConsumePrefix(&arguments, "step ") || absl::ConsumePrefix(&arguments, "step:")) {
+    const size_t digits = arguments.find_first_not_of("0123456789");
+    return digits != 0 && digits != absl::string_view::npos && absl::StartsWith(arguments.substr(digits), "')");
+  }
+  return absl::StartsWith(arguments, "peak')") || absl::StartsWith(arguments, "end')");
+}
+
 // Without blanks and comments before the first word.
 absl::string_view WithoutLead(absl::string_view sql) {
   while (!sql.empty()) {
@@ -129,6 +140,29 @@ absl::Status CheckAllowed(absl::string_view statement) {
   if (word.empty() || std::find(std::begin(kAllowed), std::end(kAllowed), word) != std::end(kAllowed))
     return absl::OkStatus();
   return Refused(word);
+}
+
+bool MayReadEvents(absl::string_view statement) {
+  // Tables and views of events; functions that are told a table's name in a text; what lists all tables.
+  constexpr absl::string_view kNames[] = {"events",   "marks",    "torch_trace", "device_traces",
+                                          "counters", "samples",  "query",       "query_table",
+                                          "show",     "describe", "u",           "cuda_gpu_memory_usage_events"};
+  constexpr absl::string_view kLists[] = {"duckdb_", "pragma_", "pg_", "sqlite_", "information_schema"};
+  const std::string sql = absl::AsciiStrToLower(statement);
+  const absl::string_view text = sql;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() && IsWord(text[end])) ++end;
+    const absl::string_view word = text.substr(at, end - at), after = text.substr(end);
+    at = std::max(end, at + 1);
+    if (word.empty()) continue;
+    if (word == "u" && !absl::StartsWith(after, "&")) continue;  // U&"ev\0065nts"
+    if (std::find(std::begin(kNames), std::end(kNames), word) != std::end(kNames)) return true;
+    const auto begins = [&](absl::string_view prefix) { return absl::StartsWith(word, prefix); };
+    if (std::any_of(std::begin(kLists), std::end(kLists), begins)) return true;
+    if ((word == "live_at" || word == "moment_at") && !IsOfTables(after)) return true;
+  }
+  return FirstWord(statement) == "DESC";
 }
 
 absl::Status Refused(absl::string_view what) {

@@ -33,6 +33,9 @@ std::string FirstWord(absl::string_view statement);
 
 // InvalidArgument where a statement reaches files, the network or settings.
 absl::Status CheckAllowed(absl::string_view statement);
+// Whether a statement may look at events, counters or samples (schema.h, IsOfEvents), or at what there is at all. True
+// for more than do.
+bool MayReadEvents(absl::string_view statement);
 // "WHAT is refused, ...": queries only read.
 absl::Status Refused(absl::string_view what);
 

@@ -58,6 +58,11 @@ uint32_t Dictionary::Add(absl::string_view text) {
   return it->second;
 }
 
+uint32_t Dictionary::Find(absl::string_view text) const {
+  const auto found = numbers_.find(CleanText(text));
+  return found == numbers_.end() ? kNone : found->second;
+}
+
 TableWriter::TableWriter(Database* database, const TableSchema& schema, const Dictionaries& dictionaries)
     : database_(database), duck_(database->duck()) {
   Create(schema, dictionaries);

@@ -32,6 +32,7 @@ class Dictionary {
 
   // Its number. Bytes that are no UTF-8 are replaced; "" is NULL.
   uint32_t Add(absl::string_view text);
+  uint32_t Find(absl::string_view text) const;  // kNone: it was not added
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:

@@ -15,7 +15,7 @@ std::string UnionOf(const TableSchema& table, const std::vector<AttachedTrace>& 
   std::string sql = absl::StrCat("CREATE VIEW ", table.name, " AS ");
   for (size_t i = 0; i < traces.size(); ++i) {
     absl::StrAppend(&sql, i == 0 ? "" : " UNION ALL ", "SELECT *, ", i, " AS trace, ", TagColumns(traces[i]), " FROM ",
-                    traces[i].schema, ".", table.name);
+                    IsOfEvents(table) ? traces[i].events_schema : traces[i].schema, ".", table.name);
   }
   return sql;
 }
@@ -88,11 +88,12 @@ SELECT p.trace, CASE
     WHEN regexp_full_match(t::VARCHAR, 'step[ :][0-9]+') THEN
       (SELECT max(peak_event) FROM steps s
        WHERE s.trace = p.trace AND s.step = try_cast(regexp_extract(t::VARCHAR, '[0-9]+') AS BIGINT))
-    WHEN parse_time_ns(t) IS NOT NULL THEN
+    ELSE )";
+constexpr char kMomentOfEvents[] = R"(CASE WHEN parse_time_ns(t) IS NOT NULL THEN
       (SELECT max(event) FROM events e WHERE e.trace = p.trace AND e.time_ns <= parse_time_ns(t))
-    ELSE (SELECT min(event) FROM events e WHERE e.trace = p.trace AND e.kind = 'mark' AND e.text = t::VARCHAR) END
-  AS event
-FROM processes p)";
+    ELSE (SELECT min(event) FROM events e WHERE e.trace = p.trace AND e.kind = 'mark' AND e.text = t::VARCHAR) END)";
+constexpr char kMomentNotRead[] = "error('the events of this moment are not read')";
+constexpr char kMomentFrom[] = " END AS event FROM processes p";
 
 constexpr char kLiveAt[] = R"(CREATE MACRO live_at(t) AS TABLE
 SELECT b.* FROM blocks b JOIN moment_at(t) m ON b.trace = m.trace
@@ -109,11 +110,15 @@ std::string TagColumns(const AttachedTrace& trace) {
 
 std::vector<std::string> ViewStatements(const std::vector<AttachedTrace>& traces) {
   std::vector<std::string> statements;
-  for (const TableSchema* const table : AllTables()) statements.push_back(UnionOf(*table, traces));
+  const bool has_events = !traces.front().events_schema.empty();
+  for (const TableSchema* const table : AllTables()) {
+    if (has_events || !IsOfEvents(*table)) statements.push_back(UnionOf(*table, traces));
+  }
   statements.emplace_back("CREATE SCHEMA python");
-  for (const char* const sql :
-       {kMarks, kTorchTrace, kDeviceTraces, kNsight, kHumanIn, kHuman, kTimeNs, kMomentAt, kLiveAt})
-    statements.emplace_back(sql);
+  if (has_events) statements.insert(statements.end(), {kMarks, kTorchTrace, kDeviceTraces, kNsight});
+  statements.insert(statements.end(), {kHumanIn, kHuman, kTimeNs});
+  statements.push_back(absl::StrCat(kMomentAt, has_events ? kMomentOfEvents : kMomentNotRead, kMomentFrom));
+  statements.emplace_back(kLiveAt);
   return statements;
 }
 

@@ -16,15 +16,17 @@ namespace gpumem {
 
 // A trace whose index is attached.
 struct AttachedTrace {
-  std::string schema;  // as it is attached
-  int rank = -1;       // -1 = not known
-  std::string host;    // "" = not known
-  std::string role;    // "pp 1/4, tp 0/2"; "" = not known
+  std::string schema;         // as it is attached
+  std::string events_schema;  // of its other part; "" = that is not attached
+  int rank = -1;              // -1 = not known
+  std::string host;           // "" = not known
+  std::string role;           // "pp 1/4, tp 0/2"; "" = not known
 };
 
 // "3 AS rank, 3 AS _rank, 'node0' AS _host, 'tp 0/2' AS _role": where rows are from.
 std::string TagColumns(const AttachedTrace& trace);
 
+// Without what stands on events where these are not attached.
 std::vector<std::string> ViewStatements(const std::vector<AttachedTrace>& traces);
 
 // A view or function, as .tables and docs/sql.md list it.

@@ -68,7 +68,7 @@ void PagePass::Totals(uint64_t event, uint64_t time_ns, uint32_t slot, const Mea
   if (IsGpu(slot)) DeviceOf(slot)->rows.Observe(event, time_ns, values);
 }
 
-void PagePass::EndOfTotals() {
+void PagePass::Begin(const LivesFacts&) {
   for (const DeviceAnalysis& device : loaded_->analysis.devices) {
     const LiveSet& peak = LiveAtPeak(device, DefaultMeasure(device));
     DeviceOf(SlotOfDevice(device.device))->rows.Pin(peak.event_index, peak.time_ns, peak.values);

@@ -50,7 +50,7 @@ class PagePass final : public LifeReceiver {
 
   bool WantsTotals() const override { return true; }
   void Totals(uint64_t event, uint64_t time_ns, uint32_t slot, const MeasureValues& values) override;
-  void EndOfTotals() override;
+  void Begin(const LivesFacts& facts) override;
   bool IsWanted(const Life& life) const override;
   void Lived(const Life& life, const AttributedUse& use) override;
   void Ended(const LivesFacts& facts) override;

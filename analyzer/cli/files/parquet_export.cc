@@ -207,7 +207,7 @@ class TableFiles {
       steps.EndRow();
     }
     GPUMEM_RETURN_IF_ERROR(steps.Close());
-    const std::string tags = TagColumns({"", summary.rank, summary.hostname, RolesText(summary.roles)});
+    const std::string tags = TagColumns({"", "", summary.rank, summary.hostname, RolesText(summary.roles)});
     GPUMEM_RETURN_IF_ERROR(database->Execute("ALTER TABLE steps RENAME TO of_summary"));
     GPUMEM_RETURN_IF_ERROR(
         database->Execute(absl::StrCat("CREATE VIEW steps AS SELECT *, ", tags, " FROM of_summary")));

@@ -99,6 +99,7 @@ settings, unless --unsafe. docs/sql.md has every table, column and many queries.
       options.temporary = absl::StrCat(half->path(), "/rows.parquet");
     }
     GPUMEM_ASSIGN_OR_RETURN(SessionRequest request, Request(places, options, console));
+    request.sql = sql;
     absl::StatusOr<std::unique_ptr<SqlSession>> session = SqlSession::Open(request);
     console->ProgressDone();
     if (!session.ok()) return session.status();

@@ -56,7 +56,7 @@ void AttributionPass::Tell(uint64_t index, const EventBatch* batch, size_t i) {
   const bool is_on_device = !IsMark(batch->kind(i)) && !IsLabel(batch->kind(i));
   now_slot_ = is_on_device ? SlotOfDevice(batch->device(i)) : 0;
   latest_ns_ = std::max(latest_ns_, now_ns_);
-  needs_.request->lives->Happened(index, latest_ns_);
+  needs_.request->lives->Happened(index, latest_ns_, batch->stack(i), batch->api(i));
   if (batch->kind(i) == trace::MARK && !IsFrozen()) needs_.request->lives->Marked(index, now_ns_, batch->text(i));
 }
 

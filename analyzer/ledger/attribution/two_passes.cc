@@ -89,6 +89,14 @@ absl::Status RunTogether(const std::string& path, const ObjectTable& objects, ui
 
 }  // namespace
 
+absl::Status RunOnePass(const std::string& path, const ObjectTable& objects, uint64_t end_ns,
+                        const std::function<LabelVisitor*(const LabelReplay&)>& begin) {
+  GPUMEM_ASSIGN_OR_RETURN(TraceReader reader, OpenSection(path));
+  LabelReplay replay(&reader, &objects, end_ns);
+  replay.Run(begin(replay));
+  return absl::OkStatus();
+}
+
 absl::Status RunTwoPasses(const std::string& path, const ObjectTable& objects,
                           const std::vector<TwoPassAnalysis*>& analyses) {
   std::map<uint64_t, std::vector<TwoPassAnalysis*>> by_end;

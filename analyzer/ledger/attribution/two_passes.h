@@ -13,6 +13,7 @@
 #define GPUMEM_ANALYZER_LEDGER_ATTRIBUTION_TWO_PASSES_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,11 @@ inline uint64_t EndOfProgram(const Analysis& analysis) {
   return analysis.program_end_ns == 0 ? analysis.end_ns : analysis.program_end_ns;
 }
 
-// Fails where the trace cannot be read again.
+// One replay for a visitor alone, up to `end_ns`. Fails where the trace cannot be read again.
+absl::Status RunOnePass(const std::string& path, const ObjectTable& objects, uint64_t end_ns,
+                        const std::function<LabelVisitor*(const LabelReplay&)>& begin);
+
+// The same for analyses.
 absl::Status RunTwoPasses(const std::string& path, const ObjectTable& objects,
                           const std::vector<TwoPassAnalysis*>& analyses);
 

@@ -143,8 +143,9 @@ GPUMEM_FIELDS(LeakFindings, loops, devices, misses_events)
 GPUMEM_FIELDS(SavedBlock, offset, size, checksum)
 GPUMEM_FIELDS(LifeChunk, from, to, block, rest)
 GPUMEM_FIELDS(MarkedEvent, event, time_ns, text)
-GPUMEM_FIELDS(LifeSort, kind, kept, saved, slot, thread, api, stream, use)
-GPUMEM_FIELDS(LifeTableData, is_exact, slot, events, end_event, times, totals, lives, sorts, marks)
+GPUMEM_FIELDS(Life, kind, born, time_ns, end, end_ns, address, size, requested, stream, slot, thread, api, kept, saved)
+GPUMEM_FIELDS(LifeSort, life, use)
+GPUMEM_FIELDS(LifeTableData, is_exact, slot, events, end_event, times, totals, lives, sorts, marks, stacks, apis)
 
 #undef GPUMEM_FIELDS
 

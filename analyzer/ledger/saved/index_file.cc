@@ -34,7 +34,7 @@
 namespace gpumem {
 namespace {
 
-constexpr int kIndexFormat = 1;  // one more whenever tables or their meaning change
+constexpr int kIndexFormat = 2;  // one more whenever tables or their meaning change
 constexpr size_t kEdgeBytes = 64 << 10;
 constexpr time_t kUnusedSeconds = 30 * 24 * 3600;
 constexpr uint64_t kDefaultLimit = uint64_t{8} << 30;  // GPUMEMSHIM_INDEX_LIMIT
@@ -100,7 +100,8 @@ bool IsIndex(absl::string_view name) {
   };
   const size_t all = parts.size();
   return all > 3 && is_hash(parts[all - 2]) && is_hash(parts[all - 3]) &&
-         (parts[all - 1] == "analysis" || parts[all - 1] == "answers" || parts[all - 1] == "duckdb");
+         (parts[all - 1] == "analysis" || parts[all - 1] == "answers" || parts[all - 1] == "duckdb" ||
+          parts[all - 1] == "events");
 }
 
 struct KeptIndex {
@@ -169,7 +170,8 @@ void RemoveStaleIndexes(const IndexFile& file) {
     const bool is_there = lstat(path.c_str(), &info) == 0;
     const bool is_unused = is_there && now - info.st_mtime > kUnusedSeconds;
     const bool is_earlier = !is_temporary && absl::StartsWith(name, file.place_prefix) && path != file.path;
-    if (absl::StrContains(name, file.extension) && (is_earlier || is_unused || IsLeftover(name))) {
+    const std::string kept_as = name.substr(0, name.rfind(".tmp."));
+    if (absl::EndsWith(kept_as, file.extension) && (is_earlier || is_unused || IsLeftover(name))) {
       stale.push_back(path);
     } else if (is_there && S_ISREG(info.st_mode) && IsIndex(name) && path != file.path) {
       kept.push_back({info.st_mtim, static_cast<uint64_t>(info.st_size), path});

@@ -69,7 +69,8 @@ void LifeTableWriter::Close(Open* open, std::vector<LifeChunk>* chunks) {
   *open = {};
 }
 
-void LifeTableWriter::Happened(uint64_t index, uint64_t latest_ns) {
+void LifeTableWriter::Happened(uint64_t index, uint64_t latest_ns, uint64_t stack, uint32_t api) {
+  named_.Add(stack, api);
   is_complete_ &= index == happened_;
   ++happened_;
   if (times_.count == 0) times_.from = index;
@@ -110,12 +111,15 @@ uint32_t LifeTableWriter::SortOf(const Life& life, const AttributedUse& use) {
       static_cast<uint8_t>(static_cast<unsigned>(life.kind) << 2 | unsigned{life.kept} << 1 | unsigned{life.saved});
   const SortKey key{KeyOf(use), flags, life.slot, life.thread, life.api, life.stream};
   const auto [it, is_new] = numbers_.try_emplace(key, static_cast<uint32_t>(data_.sorts.size()));
-  if (is_new)
-    data_.sorts.push_back({life.kind, life.kept, life.saved, life.slot, life.thread, life.api, life.stream, use});
+  if (!is_new) return it->second;
+  LifeSort& sort = data_.sorts.emplace_back(LifeSort{life, use});
+  sort.life.born = sort.life.time_ns = sort.life.end = sort.life.end_ns = 0;
+  sort.life.address = sort.life.size = sort.life.requested = 0;
   return it->second;
 }
 
 void LifeTableWriter::Lived(const Life& life, const AttributedUse& use) {
+  named_.Add(use.stack_id, life.api);
   if (lives_.count == 0) lives_.from = life.born;
   auto& [end, end_ns, address] = lives_.last;
   PutDifference(life.end, end, &lives_.bytes);
@@ -145,6 +149,8 @@ void LifeTableWriter::Ended(uint64_t events, uint64_t end_event, bool is_exact,
     sort.use.bytes = sort.use.tensor_bytes = sort.use.smallest = sort.use.largest = 0;
     sort.use.count = 1;
   }
+  data_.stacks = named_.Stacks();
+  data_.apis = named_.Apis();
   data_.events = events;
   data_.end_event = end_event;
   data_.is_exact = is_exact && is_complete_;
@@ -225,33 +231,29 @@ bool LifeTable::ReadLives(const LifeChunk& chunk,
   const std::optional<std::string> bytes = file_->Block(chunk.block), rest = file_->Block(chunk.rest);
   if (!bytes || !rest) return false;
   Numbers numbers(*bytes), others(*rest);
-  uint64_t end_ns = 0;
-  Life life;
+  Life last;
   while (!numbers.done()) {
-    life.end = numbers.NextFrom(life.end);
-    life.born = life.end - numbers.Next();
+    const uint64_t end = numbers.NextFrom(last.end), born = end - numbers.Next();
     const uint64_t number = numbers.Next();
-    life.size = numbers.Next();
-    const uint64_t tensor_bytes = numbers.Next();
-    const uint64_t ended = others.Next();
-    life.end_ns = ended == 0 ? 0 : end_ns + static_cast<uint64_t>(ZigZagDecode(ended - 1));
-    life.time_ns = others.NextFrom(end_ns);
-    life.address = others.NextFrom(life.address);
-    life.requested = others.NextFrom(life.size);
-    if (!numbers.ok() || !others.ok() || number >= data_->sorts.size()) return false;
-    if (life.end_ns != 0) end_ns = life.end_ns;
+    if (!numbers.ok() || number >= data_->sorts.size()) return false;
     const LifeSort& sort = data_->sorts[number];
-    life.kind = sort.kind;
-    life.kept = sort.kept;
-    life.saved = sort.saved;
-    life.slot = sort.slot;
-    life.thread = sort.thread;
-    life.api = sort.api;
-    life.stream = sort.stream;
+    Life life = sort.life;
+    life.end = end;
+    life.born = born;
+    life.size = numbers.Next();
     AttributedUse use = sort.use;
     use.bytes = life.size;
-    use.tensor_bytes = tensor_bytes;
+    use.tensor_bytes = numbers.Next();
+    const uint64_t ended = others.Next();
+    life.end_ns = ended == 0 ? 0 : last.end_ns + static_cast<uint64_t>(ZigZagDecode(ended - 1));
+    life.time_ns = others.NextFrom(last.end_ns);
+    life.address = others.NextFrom(last.address);
+    life.requested = others.NextFrom(life.size);
+    if (!numbers.ok() || !others.ok()) return false;
     take(life, use);
+    last.end = life.end;
+    last.address = life.address;
+    if (life.end_ns != 0) last.end_ns = life.end_ns;
   }
   return others.done();
 }
@@ -302,7 +304,7 @@ bool LifeTable::Fill(Moment* moment) const {
       if (!numbers.ok() || number >= data_->sorts.size()) return false;
       if (born > event || end <= event) continue;
       const LifeSort& sort = data_->sorts[number];
-      if (sort.slot != data_->slot || sort.kind == LifeKind::kSegment) continue;
+      if (sort.life.slot != data_->slot || sort.life.kind == LifeKind::kSegment) continue;
       AttributedUse use = sort.use;
       use.bytes = size;
       use.tensor_bytes = tensor_bytes;

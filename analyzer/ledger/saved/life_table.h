@@ -47,10 +47,7 @@ struct MarkedEvent {
 
 // What many lives have in common.
 struct LifeSort {
-  LifeKind kind = LifeKind::kBlock;
-  bool kept = false, saved = false;
-  uint32_t slot = 0, thread = 0, api = 0;
-  uint64_t stream = 0;
+  Life life;          // without when, where and how large
   AttributedUse use;  // without its sums
 };
 
@@ -62,6 +59,8 @@ struct LifeTableData {
   std::vector<LifeChunk> times, totals, lives;
   std::vector<LifeSort> sorts;
   std::vector<MarkedEvent> marks;
+  std::vector<uint64_t> stacks;  // that events and lives name
+  std::vector<uint32_t> apis;    // the same of functions
 };
 
 // Not thread-safe. The writer of the file must outlive it.
@@ -73,7 +72,7 @@ class LifeTableWriter final : public LifeSink {
   // `slot`: whose moments are told.
   LifeTableWriter(SavedFileWriter* file, uint32_t slot) : file_(file) { data_.slot = slot; }
 
-  void Happened(uint64_t index, uint64_t latest_ns) override;
+  void Happened(uint64_t index, uint64_t latest_ns, uint64_t stack, uint32_t api) override;
   void Marked(uint64_t index, uint64_t time_ns, uint32_t text) override;
   void Totals(const TotalsAfter& totals) override;
   void Lived(const Life& life, const AttributedUse& use) override;
@@ -99,6 +98,7 @@ class LifeTableWriter final : public LifeSink {
   Open times_, totals_, lives_;
   std::vector<MomentTotals> last_totals_;           // by slot, in this chunk
   absl::flat_hash_map<SortKey, uint32_t> numbers_;  // of data_.sorts
+  NamedIds named_;
   uint64_t happened_ = 0;
   bool is_complete_ = true;
 };

@@ -35,7 +35,7 @@ class SavedAnswers {
                                       const StackTable& stacks) const;
   const LeakFindings& leaks() const { return leaks_; }
   LifeTable lives() const { return LifeTable(file_.get(), &lives_); }
-  const std::vector<ModuleRow>& modules() const { return whole_.modules; }  // AttributedUse::module of lives
+  const Attribution& whole() const { return whole_; }  // what lives name is numbers of it; it has no moments
 
  private:
   friend const SavedAnswers* AnswersOf(LoadedTrace* loaded);

@@ -3,7 +3,7 @@
 //
 // LoadedLives: shows all that lived in a loaded trace, with the same evidence that every other answer about categories
 // and steps stands on: from what is kept of a large trace (ledger/saved), else by two replays, which others may share.
-// LivesAnalysis is these replays for who needs the events too. Not thread-safe; the trace must outlive both.
+// Not thread-safe; the trace must outlive it.
 //
 //   class Count final : public LifeReceiver { void Lived(const Life& life, const AttributedUse&) override { ++lives; }
 //   }; Count count; GPUMEM_RETURN_IF_ERROR(ShowLives(loaded, &count));
@@ -14,54 +14,25 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <string>
 #include <vector>
 
-#include "ledger/attribution/index_pass.h"
 #include "ledger/attribution/life_pass.h"
+#include "ledger/attribution/step_log.h"
 #include "ledger/attribution/two_passes.h"
 #include "ledger/load/load_trace.h"
 
 namespace gpumem {
 
-class LivesAnalysis : public TwoPassAnalysis {
- public:
-  explicit LivesAnalysis(LoadedTrace* loaded);
-  LivesAnalysis(const LivesAnalysis&) = delete;
-  LivesAnalysis& operator=(const LivesAnalysis&) = delete;
-
-  uint64_t FirstEnd() const override { return loaded_->analysis.end_ns; }
-  LabelVisitor* BeginFirst(const LabelReplay& replay) final;
-  uint64_t SecondEnd() const override { return loaded_->analysis.end_ns; }
-  LabelVisitor* BeginSecond(const LabelReplay& replay) final;
-
- protected:
-  // A visitor that passes on what it receives to `index_pass`, or that itself.
-  virtual LabelVisitor* First(IndexPass* index_pass, const LabelReplay& replay) = 0;
-  virtual LabelVisitor* Second(const LifePass::Needs& needs) = 0;
-
-  LoadedTrace* loaded() const { return loaded_; }
-  int device() const { return request_.device; }  // whose steps are known
-  const StepLog& steps() const { return index_pass_->steps(); }
-  StackClassifier* classifier() { return &classifier_; }
-  ModuleTable* modules() { return &modules_; }
-  UserStages* user_stages() { return &user_stages_; }
-
- private:
-  LoadedTrace* loaded_;
-  AttributionRequest request_;
-  Rules rules_;
-  StackClassifier classifier_;
-  ModuleTable modules_;
-  UserStages user_stages_;
-  std::optional<IndexPass> index_pass_;
-};
-
 // What a trace's lives and totals are numbers of.
 struct LivesFacts {
-  uint64_t events = 0;             // of the trace
-  uint64_t end_event = 0;          // the last one of the program's own code
-  std::vector<ModuleRow> modules;  // AttributedUse::module
+  uint64_t events = 0;                   // of the trace
+  uint64_t end_event = 0;                // the last one of the program's own code
+  std::vector<Step> steps;               // of the largest device
+  std::vector<std::string> user_stages;  // AttributedUse::user_stage
+  std::vector<uint64_t> stacks;          // that events and lives name, ascending
+  std::vector<uint32_t> apis;            // the same of functions
+  std::vector<ModuleRow> modules;        // AttributedUse::module; complete at the end, with what a life names before
 };
 
 class LifeReceiver {
@@ -71,7 +42,9 @@ class LifeReceiver {
   // A device's totals after an event on it, where they changed, and after its first one. All of them come before the
   // first life.
   virtual void Totals(uint64_t /*event*/, uint64_t /*time_ns*/, uint32_t /*slot*/, const MeasureValues&) {}
-  virtual void EndOfTotals() {}
+  // Between totals and lives. The facts live as long as LoadedLives.
+  virtual void Begin(const LivesFacts&) {}
+  virtual bool WantsLives() const { return true; }
   // What is not wanted may not be shown.
   virtual bool IsWanted(const Life&) const { return true; }
   // In the order of Life::end. Stage, recomputed and is_loss of the use may not be set.
@@ -96,6 +69,7 @@ class LoadedLives {
  private:
   LoadedTrace* loaded_;
   LifeReceiver* receiver_;
+  LivesFacts facts_;  // that are kept
   std::unique_ptr<TwoPassAnalysis> replays_;
 };
 

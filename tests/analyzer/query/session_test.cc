@@ -146,6 +146,12 @@ TEST_F(SessionTest, StacksAndFramesHaveNames) {
   EXPECT_EQ(asked_->One("SELECT count(*) FROM blocks WHERE line IS NULL"), "0");
 }
 
+size_t FilesIn(const std::string& folder) {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files += entry.is_regular_file();
+  return files;
+}
+
 TEST_F(SessionTest, TheIndexIsBuiltOnceForAStateOfTheTrace) {
   SessionRequest request;
   request.traces = {path_};
@@ -155,9 +161,30 @@ TEST_F(SessionTest, TheIndexIsBuiltOnceForAStateOfTheTrace) {
   const auto first = std::filesystem::directory_iterator(request.index_folder)->path();
   std::ofstream(first, std::ios::trunc) << "no index";
   EXPECT_EQ((*SqlSession::Open(request))->indexes_built(), 1u);
-  size_t files = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(request.index_folder)) ++files;
-  EXPECT_EQ(files, 1u);
+  EXPECT_EQ(FilesIn(request.index_folder), 2u);
+}
+
+TEST_F(SessionTest, EventsAreReadWhenAStatementAsksForThem) {
+  SessionRequest request;
+  request.traces = {path_};
+  request.index_folder = testing::NewFolder();
+  const auto count = [&](const std::string& sql) {
+    request.sql = sql;
+    const auto session = SqlSession::Open(request);
+    auto rows = (*session)->Run(sql);
+    return rows.ok() && rows->Next() ? CellAt(*rows, 0, 0).text : std::string(rows.status().message());
+  };
+  for (const char* const from : {"blocks", "live_at('peak')", "segments JOIN steps ON true", "stacks", "modules"}) {
+    const std::string sql = absl::StrCat("SELECT count(*) FROM ", from);
+    EXPECT_EQ(count(sql), asked_->One(sql)) << from;
+    EXPECT_EQ(FilesIn(request.index_folder), 1u) << from;
+  }
+  const auto session = SqlSession::Open(request);
+  EXPECT_FALSE((*session)->Run("SELECT count(*) FROM events").ok()) << "the session was told of another statement";
+  EXPECT_FALSE((*session)->Run("SELECT count(*) FROM live_at('0.5s')").ok());
+  EXPECT_EQ(count("SELECT count(*) FROM marks"), asked_->One("SELECT count(*) FROM marks"));
+  EXPECT_EQ(FilesIn(request.index_folder), 2u);
+  EXPECT_EQ(count("SELECT count(*) FROM live_at('0.5s')"), asked_->One("SELECT count(*) FROM live_at('0.5s')"));
 }
 
 TEST(SeveralTracesTest, RowsHaveTheirRank) {

@@ -87,6 +87,19 @@ TEST(SplitExplainTest, TakesApartWhatIsExplained) {
   EXPECT_EQ(parts("EXPLAIN"), "EXPLAIN |");
 }
 
+TEST(MayReadEventsTest, KnowsWhatNeedsNone) {
+  for (const char* const sql : {"SELECT sum(size) FROM blocks WHERE born_event > 3 ORDER BY 1 DESC",
+                                "FROM live_at('peak')", "SELECT * FROM moment_at('step 12'), LIVE_AT('end')",
+                                "SELECT peak_event FROM processes", "SELECT u & 3 FROM x"})
+    EXPECT_FALSE(MayReadEvents(sql)) << sql;
+  for (const char* const sql :
+       {"SELECT * FROM Events", "SELECT * FROM \"events\"", "FROM marks", "FROM python.torch_trace", "FROM samples",
+        "FROM live_at('1.5s')", "FROM live_at('epoch 1')", "FROM live_at('step x')", "FROM live_at( 'peak')",
+        "SELECT * FROM query('FROM ev' || 'ents')", "SHOW TABLES", "DESC", "FROM duckdb_tables()",
+        "SELECT * FROM information_schema.tables", "FROM U&\"\\0065vents\""})
+    EXPECT_TRUE(MayReadEvents(sql)) << sql;
+}
+
 TEST(FunctionsInPlanTest, FindsThoseThatAreCalled) {
   EXPECT_EQ(FunctionsInPlan(R"([{"extra_info": {"Function": "RANGE"}}, {"Function": "ENABLE_LOGGING"}])"),
             (std::vector<std::string>{"RANGE", "ENABLE_LOGGING"}));

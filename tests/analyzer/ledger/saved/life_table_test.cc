@@ -42,7 +42,7 @@ class LifeTableTest : public ::testing::Test {
     std::sort(lives_.begin(), lives_.end(), [](const Life& a, const Life& b) { return a.end < b.end; });
     for (const Life& life : lives_) writer.Lived(life, UseOf(Category::kActivation, StackOf(life), life.size));
     for (uint64_t event = 0; event < kEvents; ++event) {
-      writer.Happened(event, TimeOf(event));
+      writer.Happened(event, TimeOf(event), event % 100, 3);
       MomentTotals totals;
       totals.values = {AllocatedAt(event), ReservedAt(event), 0, ReservedAt(event)};
       if (event % 3 == 0) writer.Totals({event, TimeOf(event), kSlot, event % 2 == 0, totals});
