@@ -3,6 +3,7 @@
 
 #include "answers/views/load_view.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -29,40 +30,55 @@ void ChooseDevice(const ViewRequest& request, const Analysis& analysis, StackSel
   if (selection->mode == ViewMode::kPeak && one_device && largest != nullptr) selection->device = largest->device;
 }
 
-// From the lives that are kept of a large trace, where something has asked for them before; else from its events.
-absl::Status Aggregate(ViewRequest* request, LoadedView* view) {
-  bool has_looked = false;
-  request->load.spares_look = IsInLives(view->selection);
-  request->load.look = [&](const OpenTrace& trace) {
-    has_looked = true;
-    ChooseDevice(*request, *trace.analysis, &view->selection);
-    view->aggregated = AggregateStacks(trace, request->load.analyze, view->selection, [&](uint64_t done, uint64_t all) {
-      if (request->load.progress) request->load.progress("aggregating stacks", done, all);
-    });
-  };
-  GPUMEM_ASSIGN_OR_RETURN(view->trace, LoadTrace(request->load));
-  if (has_looked) return absl::OkStatus();
-  const Analysis& analysis = view->trace->analysis;
-  ChooseDevice(*request, analysis, &view->selection);
-  if (const SavedAnswers* const answers = AnswersOf(view->trace.get())) {
-    auto kept = AggregateKept(answers->lives(), analysis, view->trace->stacks, view->selection);
-    if (kept.has_value()) {
-      view->aggregated = *std::move(kept);
-      return absl::OkStatus();
-    }
+bool AggregateAllKept(const std::vector<StackSelection>& selections, AggregatedTrace* aggregated) {
+  LoadedTrace* const trace = aggregated->trace.get();
+  const SavedAnswers* const answers = AnswersOf(trace);
+  if (answers == nullptr) return false;
+  for (const StackSelection& selection : selections) {
+    auto kept = AggregateKept(answers->lives(), trace->analysis, trace->stacks, selection);
+    if (!kept.has_value()) return false;
+    aggregated->views.push_back(*std::move(kept));
   }
-  request->load.spares_look = false;
-  GPUMEM_ASSIGN_OR_RETURN(view->trace, LoadTrace(request->load));
-  return absl::OkStatus();
+  return true;
 }
 
 }  // namespace
+
+absl::StatusOr<AggregatedTrace> LoadAggregated(LoadRequest request, const ChooseStacks& choose) {
+  AggregatedTrace aggregated;
+  bool has_looked = false;
+  const std::vector<StackSelection> known = choose(Analysis());
+  request.spares_look = std::all_of(known.begin(), known.end(), IsInLives);
+  request.look = [&](const OpenTrace& trace) {
+    has_looked = true;
+    aggregated.views.clear();
+    for (const StackSelection& selection : choose(*trace.analysis)) {
+      const auto progress = [&](uint64_t done, uint64_t all) {
+        if (request.progress) request.progress("aggregating stacks", done, all);
+      };
+      aggregated.views.push_back(AggregateStacks(trace, request.analyze, selection, progress));
+    }
+  };
+  GPUMEM_ASSIGN_OR_RETURN(aggregated.trace, LoadTrace(request));
+  if (has_looked || AggregateAllKept(choose(aggregated.trace->analysis), &aggregated)) return aggregated;
+  StackTable stacks;  // as those that are loaded
+  const absl::StatusOr<Analysis> again =
+      Analyze(aggregated.trace->analysis.path, request.analyze, &stacks, nullptr, request.look);
+  if (!again.ok()) return AsReadError(again.status());
+  return aggregated;
+}
 
 absl::StatusOr<std::unique_ptr<LoadedView>> LoadView(ViewRequest request) {
   auto view = std::make_unique<LoadedView>();
   view->selection = std::move(request.selection);
   view->selection.by_user_stage = request.by == "stage" || request.by_labels == "stage";
-  GPUMEM_RETURN_IF_ERROR(Aggregate(&request, view.get()));
+  GPUMEM_ASSIGN_OR_RETURN(AggregatedTrace aggregated,
+                          LoadAggregated(request.load, [&](const Analysis& analysis) -> std::vector<StackSelection> {
+                            ChooseDevice(request, analysis, &view->selection);
+                            return {view->selection};
+                          }));
+  view->trace = std::move(aggregated.trace);
+  view->aggregated = std::move(aggregated.views.front());
   view->source = std::make_unique<SymbolizedFrames>(&view->trace->stacks, view->trace->symbolizer.get());
   if (const std::string& by = request.by.empty() ? request.by_labels : request.by; !by.empty()) {
     view->groups = std::make_unique<ViewGroups>(by, view->trace.get());

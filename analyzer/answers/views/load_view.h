@@ -15,8 +15,10 @@
 #ifndef GPUMEM_ANALYZER_ANSWERS_VIEWS_LOAD_VIEW_H_
 #define GPUMEM_ANALYZER_ANSWERS_VIEWS_LOAD_VIEW_H_
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "answers/views/frame_source.h"
@@ -28,6 +30,16 @@
 #include "ledger/stacks/selection.h"
 
 namespace gpumem {
+
+// A trace with some views by stack: from the lives that are kept of a large trace, where something has asked for them
+// before and they tell all of the views; else from its events.
+struct AggregatedTrace {
+  std::unique_ptr<LoadedTrace> trace;
+  std::vector<AggregatedStacks> views;
+};
+// Which views. Asked first with an empty analysis; mode and measure must be the same each time.
+using ChooseStacks = std::function<std::vector<StackSelection>(const Analysis& analysis)>;
+absl::StatusOr<AggregatedTrace> LoadAggregated(LoadRequest request, const ChooseStacks& choose);
 
 struct ViewRequest {
   LoadRequest load;

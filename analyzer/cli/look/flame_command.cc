@@ -5,12 +5,12 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "answers/views/load_view.h"
 #include "base/format.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look/view_file.h"
 #include "cli/look/view_options.h"
-#include "ledger/stacks/aggregate.h"
 #include "web/flame_data.h"
 #include "web/flame_page.h"
 
@@ -59,7 +59,7 @@ shown first; the page has all four.
  private:
   // The rules of the flags; what the page itself can change is left to it.
   absl::StatusOr<FrameRules> Rules() const;
-  std::vector<AggregatedStacks> Aggregate(const OpenTrace& trace, const AnalyzeOptions& asked, Console* console) const;
+  std::vector<StackSelection> Selections() const;
   std::vector<std::string> Filters() const;
   absl::Status WritePage(const LoadedTrace& loaded, const std::string& page, const FlameTree& tree,
                          Console* console) const;
@@ -78,20 +78,16 @@ absl::StatusOr<FrameRules> FlameCommand::Rules() const {
   return rules;
 }
 
-std::vector<AggregatedStacks> FlameCommand::Aggregate(const OpenTrace& trace, const AnalyzeOptions& asked,
-                                                      Console* console) const {
-  std::vector<AggregatedStacks> views;
+std::vector<StackSelection> FlameCommand::Selections() const {
+  std::vector<StackSelection> selections;
   for (const ViewMode mode : kModes) {
     StackSelection selection = selection_;
     selection.by_user_stage = view_.by == "stage";
     selection.mode = mode;
     if (mode == ViewMode::kPeak && selection.measure == ViewMeasure::kHeld) selection.measure = ViewMeasure::kDefault;
-    views.push_back(AggregateStacks(trace, asked, selection, [&](uint64_t done, uint64_t all) {
-      console->Progress(absl::StrCat("aggregating stacks: ", ViewModeName(mode)), done, all);
-    }));
+    selections.push_back(std::move(selection));
   }
-  console->ProgressDone();
-  return views;
+  return selections;
 }
 
 // Everything that leaves something out, as it was typed.
@@ -128,10 +124,14 @@ absl::StatusOr<int> FlameCommand::Run(const std::vector<std::string>& arguments,
   GPUMEM_ASSIGN_OR_RETURN(selection_, view_.Selection());
   GPUMEM_ASSIGN_OR_RETURN(FrameRules rules, Rules());
   GPUMEM_ASSIGN_OR_RETURN(const StackFilters filters, view_.Filters());
-  GPUMEM_ASSIGN_OR_RETURN(const AnalyzeOptions asked, view_.trace.ForAnalyze());
-  std::vector<AggregatedStacks> views;
-  const auto look = [&](const OpenTrace& trace) { views = Aggregate(trace, asked, console); };
-  GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(view_.trace, arguments, console, look));
+  GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, arguments, console));
+  GPUMEM_ASSIGN_OR_RETURN(LoadRequest request, timed.Request(arguments, console));
+  absl::StatusOr<AggregatedTrace> aggregated =
+      LoadAggregated(std::move(request), [this](const Analysis&) { return Selections(); });
+  console->ProgressDone();
+  if (!aggregated.ok()) return aggregated.status();
+  auto& [loaded, views] = *aggregated;
+  ReportLoading(view_.trace, loaded.get(), console);
   GPUMEM_RETURN_IF_ERROR(CheckViewPath(ViewPath(output_, kPageEnding, *loaded), {loaded.get()}));
   SymbolizedFrames source(&loaded->stacks, loaded->symbolizer.get());
   std::unique_ptr<ViewGroups> groups;

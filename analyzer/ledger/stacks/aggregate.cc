@@ -4,8 +4,10 @@
 #include "ledger/stacks/aggregate.h"
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "ledger/attribution/user_stages.h"
 #include "ledger/stacks/lifetime_pass.h"
 #include "ledger/stacks/process_moments.h"
@@ -183,6 +185,56 @@ bool TakeAliveAt(const LifeTable& lives, uint64_t event, const AggregatedDevice&
   return is_read && bytes == device.bytes;
 }
 
+// SingleAllocation::others of lives. Memory: 8 bytes a life.
+class Births {
+ public:
+  void Add(const Life& life) { of_key_[KeyOf(life)].events.push_back(life.born); }
+  // False where several are of one event: of what was alive when the file began. Their order is not known.
+  bool Sort() {
+    return std::all_of(of_key_.begin(), of_key_.end(), [](auto& each) {
+      std::vector<uint64_t>& events = each.second.events;
+      std::sort(events.begin(), events.end());
+      return std::adjacent_find(events.begin(), events.end()) == events.end();
+    });
+  }
+  // Of each life once, in the order of their ends. Most have few others.
+  uint64_t Within(const Life& life) {
+    auto& [events, ended] = of_key_[KeyOf(life)];
+    while (ended < events.size() && events[ended] < life.end) ++ended;
+    size_t from = ended;
+    for (size_t step = 1; from > 0 && events[from - 1] > life.born; step *= 2) from -= std::min(step, from);
+    const auto begin = events.begin() + static_cast<ptrdiff_t>(from),
+               end = events.begin() + static_cast<ptrdiff_t>(ended);
+    return static_cast<uint64_t>(end - std::upper_bound(begin, end, life.born));
+  }
+
+ private:
+  using Key = std::tuple<bool, uint32_t, uint32_t>;
+  static Key KeyOf(const Life& life) { return {life.kind == LifeKind::kBlock, life.slot, life.thread}; }
+  struct OfKey {
+    std::vector<uint64_t> events;
+    size_t ended = 0;  // those before the end of the last life that was asked for
+  };
+
+  absl::flat_hash_map<Key, OfKey> of_key_;
+};
+
+bool TakeAll(const LifeTable& lives, const Analysis& analysis, const std::vector<AggregatedDevice>& devices,
+             bool counts_others, Aggregator* aggregator) {
+  Births births;
+  const auto add = [&](const Life& life, const AttributedUse&) { births.Add(life); };
+  if (analysis.events.by_kind.count("FREE_FAILED") != 0) return false;
+  if (counts_others && (!lives.ReadLives(add) || !births.Sort())) return false;
+  return lives.ReadLives([&](const Life& life, const AttributedUse& use) {
+    for (const AggregatedDevice& device : devices) {
+      if (SlotOfDevice(device.device) != life.slot || !Counts(device.measure, life.kind)) continue;
+      SingleAllocation single = OfLife(life, use, analysis.end_ns);
+      if (counts_others && single.freed) single.others = births.Within(life);
+      aggregator->Take(single);
+    }
+  });
+}
+
 }  // namespace
 
 std::optional<AggregatedStacks> AggregateKept(const LifeTable& lives, const Analysis& analysis, const StackTable& names,
@@ -194,13 +246,8 @@ std::optional<AggregatedStacks> AggregateKept(const LifeTable& lives, const Anal
   UserStages stages(&analysis.marks, &names);
   Aggregator aggregator(selection, 0, &stages);
   bool is_complete = true;
-  if (selection.mode == ViewMode::kTotal) {
-    is_complete = lives.ReadLives([&](const Life& life, const AttributedUse& use) {
-      for (const AggregatedDevice& device : result.devices) {
-        if (SlotOfDevice(device.device) == life.slot && Counts(device.measure, life.kind))
-          aggregator.Take(OfLife(life, use, analysis.end_ns));
-      }
-    });
+  if (selection.mode == ViewMode::kTotal || selection.mode == ViewMode::kTemporary) {
+    is_complete = TakeAll(lives, analysis, result.devices, selection.mode == ViewMode::kTemporary, &aggregator);
   } else {
     for (AggregatedDevice& device : result.devices) {
       const std::optional<uint64_t> event = InstantOf(analysis, selection.mode, &device);

@@ -30,13 +30,11 @@ namespace gpumem {
 AggregatedStacks AggregateStacks(const OpenTrace& trace, const AnalyzeOptions& asked, const StackSelection& selection,
                                  const ProgressCallback& progress = nullptr);
 
-// Whether what a view selects of a whole trace can be told from its lives: not how many others came between birth and
-// end, nor memory outside of all devices.
-inline bool IsInLives(const StackSelection& selection) {
-  return selection.mode != ViewMode::kTemporary && !IsOfProcess(selection.measure);
-}
+// Whether what a view selects of a whole trace can be told from its lives: not memory outside of all devices.
+inline bool IsInLives(const StackSelection& selection) { return !IsOfProcess(selection.measure); }
 // The same of a whole trace whose lives are kept, without an event. Nothing where it is not IsInLives, or where they do
-// not add up to what the analysis says.
+// not add up to what the analysis says, or are not those of a view: a free that failed ends a life here, and none
+// there.
 std::optional<AggregatedStacks> AggregateKept(const LifeTable& lives, const Analysis& analysis, const StackTable& names,
                                               const StackSelection& selection);
 
