@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "base/json_writer.h"
+#include "cli/trace_options.h"
 
 namespace gpumem {
 namespace {
@@ -42,6 +43,7 @@ std::vector<FlagLine> ReportSections::SharedFlags() const {
 }
 
 int ReportSections::Run(Console* console) {
+  const SharedLoads shared;
   return sections_.front()->Has("--json") ? RunAsJson(console) : RunAsText(console);
 }
 

@@ -20,6 +20,8 @@
 namespace gpumem {
 namespace {
 
+SharedLoads* shared_loads = nullptr;
+
 LayerFilter ParseLayer(const std::string& name) {
   if (name == "driver") return LayerFilter::kDriver;
   if (name == "runtime") return LayerFilter::kRuntime;
@@ -167,6 +169,26 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const TraceOptions& optio
   absl::StatusOr<std::unique_ptr<LoadedTrace>> loaded = LoadTrace(request);
   console->ProgressDone();
   if (loaded.ok()) ReportLoading(options, loaded->get(), console);
+  return loaded;
+}
+
+SharedLoads::SharedLoads() { shared_loads = this; }
+SharedLoads::~SharedLoads() { shared_loads = nullptr; }
+
+absl::StatusOr<std::shared_ptr<LoadedTrace>> LoadSection(const TraceOptions& options,
+                                                         const std::vector<std::string>& arguments, Console* console) {
+  // Of symbols and the form of the answer all sections have the same flags.
+  const std::string request = absl::StrCat(options.device, "|", options.layer, "|", options.from, "|", options.to, "|",
+                                           options.timeline_buckets, "|", options.plateaus, "|", options.shows_stacks,
+                                           "|", options.sources, "|", arguments.empty() ? "" : arguments.front());
+  std::shared_ptr<LoadedTrace> loaded = shared_loads == nullptr ? nullptr : shared_loads->Of(request);
+  if (loaded != nullptr) {
+    loaded->input.attribution = nullptr;
+    loaded->input.leaks = nullptr;
+    return loaded;
+  }
+  GPUMEM_ASSIGN_OR_RETURN(loaded, LoadTrace(options, arguments, console));
+  if (shared_loads != nullptr) shared_loads->Of(request) = loaded;
   return loaded;
 }
 

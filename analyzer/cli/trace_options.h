@@ -15,6 +15,7 @@
 #define GPUMEM_ANALYZER_CLI_TRACE_OPTIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -84,6 +85,25 @@ void ReportLoading(const TraceOptions& options, LoadedTrace* loaded, Console* co
 absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const TraceOptions& options,
                                                        const std::vector<std::string>& arguments, Console* console,
                                                        FurtherLook look = nullptr);
+
+// The same for a section of a report: of several under one command line those with the same request share what the
+// first of them loaded, as long as a SharedLoads is there.
+absl::StatusOr<std::shared_ptr<LoadedTrace>> LoadSection(const TraceOptions& options,
+                                                         const std::vector<std::string>& arguments, Console* console);
+
+// At most one at a time. Not thread-safe.
+class SharedLoads {
+ public:
+  SharedLoads();
+  SharedLoads(const SharedLoads&) = delete;
+  SharedLoads& operator=(const SharedLoads&) = delete;
+  ~SharedLoads();
+
+  std::shared_ptr<LoadedTrace>& Of(const std::string& request) { return loaded_[request]; }
+
+ private:
+  std::map<std::string, std::shared_ptr<LoadedTrace>> loaded_;
+};
 
 // kExitDamaged where answers are of a part of what happened: the trace is damaged, or its recorder lost events. Else
 // kExitFine.

@@ -49,7 +49,7 @@ class InfoCommand final : public Command {
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadSection(trace_, arguments, console));
     const FileCounts counts = Count(*loaded);
     const Document answer = InfoAnswer(loaded->input, counts);
     console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));

@@ -28,7 +28,7 @@ class AttributedList : public Command {
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadSection(trace_, arguments, console));
     GPUMEM_ASSIGN_OR_RETURN(const auto attribution, AttributeLoaded(Request(), flags_.rules, loaded.get()));
     Narrow(loaded->input, attribution.get());
     const Document answer = Answer(*loaded, trace_.json && !top_option_.given() ? 0 : top_);

@@ -63,7 +63,7 @@ first one is a snapshot), and what --exec, --webhook and --signal name. The prog
     if (watches_) return Watch(arguments.empty() ? "" : arguments[0], console);
     if (!watch_.callbacks.command.empty() || !watch_.callbacks.webhook.empty() || !signal_.empty())
       return absl::InvalidArgumentError("--exec, --webhook and --signal need --watch.");
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadSection(trace_, arguments, console));
     AttributionRequest request;
     request.steps = true;
     GPUMEM_ASSIGN_OR_RETURN(const LoadedFindings findings, LoadFindings(std::move(request), "", loaded.get()));

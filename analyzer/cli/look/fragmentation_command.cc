@@ -42,7 +42,7 @@ segments in an installed PyTorch's own allocator (gpumemshim replay), which take
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadSection(trace_, arguments, console));
     std::optional<WhatIfAnswer> what_if;
     what_if_.AskOfRun(arguments, UINT64_MAX, loaded.get(), &what_if, console);
     const Document answer = FragmentationAnswer(loaded->input, what_if.has_value() ? &*what_if : nullptr,

@@ -61,7 +61,7 @@ optimizer state and workspaces is expected. Then lists what was never freed.
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadSection(trace_, arguments, console));
     GPUMEM_ASSIGN_OR_RETURN(const auto leaks, LoadLeaks(suppressions_, loaded.get()));
     const bool is_withheld = trace_.sources.empty() && AnyKeeperIsUnknown(*leaks) &&
                              !IsOwnTrace(loaded->analysis.path, loaded->analysis.process);

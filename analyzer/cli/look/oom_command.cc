@@ -50,7 +50,7 @@ without a PyTorch, or with --no-replay, it is an estimate, and called one.
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadSection(trace_, arguments, console));
     GPUMEM_ASSIGN_OR_RETURN(const auto leaks,
                             LoadLeaks("", loaded.get()));  // growth fills a device, whatever asks last
     const std::optional<WhatIfAnswer> what_if = AskWhatIf(arguments, loaded.get(), console);

@@ -39,7 +39,7 @@ allocated memory, or total if PyTorch allocated nothing.
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
-    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, arguments, console));
+    GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadSection(trace_, arguments, console));
     const DeviceAnalysis* device = LargestDevice(loaded->analysis);
     const Measure measure = device == nullptr ? Measure::kAllocated : Chosen(*device);
     const Document answer = PeakAnswer(loaded->input, device, measure, list_.ForText(Detail::kFull), list_.ForJson());
