@@ -27,7 +27,11 @@ def moments_of(report):
 
 
 class SavedAnswersTest(unittest.TestCase):
-    COMMANDS = (["report"], ["report", "--full"], ["peak"], ["leaks"], ["steps"], ["stages"], ["modules"], ["model"], ["explain", "leak"], ["fragmentation"], ["forecast"])
+    COMMANDS = (["report"], ["report", "--full"], ["peak"], ["leaks"], ["steps"], ["stages"], ["modules"], ["model"], ["explain", "leak"], ["fragmentation"], ["forecast"], ["table"], ["table", "--temporary"], ["table", "--total"], ["tree", "--leaks"], ["sizes"], ["flame"], ["flame", "--by", "category"])
+    QUERIES = (
+        *(f"SELECT * FROM {table} ORDER BY ALL" for table in ("blocks", "segments", "stacks", "frames", "steps", "modules", "processes", "live_at('peak')", "events", "samples")),
+        "SELECT module, stage, line, category, count(*) FROM blocks GROUP BY ALL ORDER BY module, stage, line, category",
+    )
 
     @classmethod
     def setUpClass(cls):
@@ -62,6 +66,19 @@ class SavedAnswersTest(unittest.TestCase):
 
     def test_training(self):
         self.same_everywhere(self.trace)
+
+    def test_rows_are_the_same(self):
+        plain = [self.gpumem("never", "sql", self.trace, query, "--json") for query in self.QUERIES]
+        if "libduckdb" in plain[0][2]:
+            self.skipTest(plain[0][2])
+        shutil.rmtree(self.index)
+        for _ in ("kept meanwhile", "of what is kept"):
+            for query, wanted in zip(self.QUERIES, plain):
+                with self.subTest(query=query):
+                    self.assertEqual(self.gpumem("0", "sql", self.trace, query, "--json"), wanted)
+            self.assertEqual(self.kept(), [".analysis", ".answers", ".duckdb", ".events"])
+            for index in (*self.index.glob("*.duckdb"), *self.index.glob("*.events")):
+                index.unlink()
 
     def test_small_traces_keep_nothing(self):
         trace = self.trace
