@@ -185,6 +185,7 @@ absl::StatusOr<std::shared_ptr<LoadedTrace>> LoadSection(const TraceOptions& opt
   if (loaded != nullptr) {
     loaded->input.attribution = nullptr;
     loaded->input.leaks = nullptr;
+    loaded->input.what_if = nullptr;
     return loaded;
   }
   GPUMEM_ASSIGN_OR_RETURN(loaded, LoadTrace(options, arguments, console));
