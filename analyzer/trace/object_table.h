@@ -23,9 +23,6 @@
 namespace gpumem {
 namespace trace {
 class Definitions;
-}  // namespace trace
-namespace trace {
-class Definitions;
 }
 
 struct NnModuleInfo {
