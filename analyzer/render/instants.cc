@@ -40,7 +40,7 @@ std::string FormatTimeApart(uint64_t ns, const std::vector<uint64_t>& others) {
 std::string AtPeak(uint64_t time_ns, const ReportInput& input) {
   const Ground ground = GroundOf(*input.analysis);
   if (!ground.has_history()) return "when the snapshot was taken";
-  if (!ground.has_times) return absl::StrCat("at event ", FormatCount(input.Since(time_ns) / kMadeTimeNs));
+  if (!ground.has_times) return absl::StrCat("at event ", FormatCount(input.Since(time_ns) / kMadeTimeNs + 1));
   std::vector<uint64_t> peaks;
   for (const DeviceAnalysis& device : input.analysis->devices) {
     for (const SeriesPeak* peak : {&device.peak_allocated, &device.peak_reserved, &device.peak_total})

@@ -8,6 +8,7 @@ import collections
 import json
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -203,6 +204,70 @@ class RealTest(unittest.TestCase):
             page = CACHE / "page.html"
             truth.run([SETUP.gpumem, "flame", str(path), "-o", str(page)], SETUP, environment())
             self.assertGreater(page.stat().st_size, 10000)
+
+
+MIB = 1 << 20
+
+
+class GroundTest(unittest.TestCase):
+    """Made-up files of the kinds that people send: none says more than it can know."""
+
+    def write(self, name, blocks, history, times=True):
+        """One segment for each 100 MiB of `blocks` (active or not), and a history of (action, block, line)."""
+        frames = {line: [{"filename": "/job/model.py", "line": line, "name": "forward"}, {"filename": "/job/train.py", "line": 9, "name": "<module>"}] for line in range(64)}
+        size, base = 100 * MIB, 0x7F0000000000
+        place = [base + i * 1024 * MIB for i in range(len(blocks))]
+        segments = [{"device": 0, "address": place[i], "total_size": size, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0), "is_expandable": False, "allocated_size": size * live,
+                     "active_size": size * live, "requested_size": size * live, "frames": frames[0], "blocks": [{"address": place[i], "size": size, "requested_size": size * live,
+                     "state": "active_allocated" if live else "inactive", "frames": frames[0]}]} for i, live in enumerate(blocks)]  # fmt: skip
+        entries = []
+        for number, (action, block, line) in enumerate(history):
+            for kind in ("free_requested", "free_completed") if action == "free" else (action,):
+                entries.append({"action": kind, "addr": place[block], "size": size, "stream": 0, "frames": frames[line], **({"time_us": 1_700_000_000_000_000 + 10 * number} if times else {})})
+        path = pathlib.Path(self.folder.name) / name
+        path.write_bytes(pickle.dumps({"segments": segments, "device_traces": [entries], "allocator_settings": {}}, 4))
+        return path
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="gpumemshim-ground-")
+        self.addCleanup(self.folder.cleanup)
+
+    def run_command(self, *arguments):
+        return subprocess.run([SETUP.gpumem, *map(str, arguments)], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+    def test_one_moment(self):
+        path = self.write("moment.pickle", [1] * 4 + [0] * 6, [])
+        answer = answer_of(path)
+        self.assertEqual((answer["ground"]["covers"], answer["ground"]["failures"], answer["verdict"]["kind"]), ("moment", False, "unknown"))
+        text = self.run_command("report", path).stdout
+        self.assertIn("one moment", text.splitlines()[0])
+        self.assertIn("400 MiB allocated, 1000 MiB reserved when the snapshot was taken", text)
+        for word in ("FRAGMENTED", "Peak", "over time", "at 0 s"):
+            self.assertNotIn(word, text)
+        for command in ("oom", "leaks"):
+            self.assertEqual(self.run_command(command, "--check", path).returncode, 7, command)
+        self.assertEqual(self.run_command("check", path, "--max-peak", "1TiB").returncode, 7)
+
+    def test_empty(self):
+        path = self.write("empty.pickle", [], [])
+        self.assertEqual(answer_of(path)["ground"]["covers"], "nothing")
+        self.assertIn("empty", self.run_command("report", path).stdout.splitlines()[0])
+
+    def test_times_that_are_not_there(self):
+        text = self.run_command("report", self.write("untimed.pickle", [1, 0], [("alloc", 1, 3), ("free", 1, 3)], times=False)).stdout
+        self.assertIn("200 MiB allocated, 200 MiB reserved at event 1", text)
+        self.assertNotIn(" ms", text)
+
+    def test_a_low_moment_between_high_ones_is_no_fragmentation(self):
+        history = [("alloc", i, 3) for i in range(4, 10)] + [("free", i, 3) for i in range(4, 10)]
+        answer = answer_of(self.write("plateau.pickle", [1] * 4 + [0] * 6, history))
+        self.assertEqual((answer["ground"]["covers"], answer["verdict"]["kind"], answer["what_if"]), ("window", "fits", None))
+
+    def test_layers_of_one_pass_are_no_growth(self):
+        history = [("alloc", i, 15) for i in range(12)] + [("free", i, 15) for i in range(12)]
+        answer = answer_of(self.write("layers.pickle", [0] * 12, history))
+        self.assertEqual(answer["verdict"]["kind"], "fits")
+        self.assertEqual([row["status"] for device in answer["devices"] for row in device["leaks"] if row["status"] == "growing"], [])
 
 
 def main():

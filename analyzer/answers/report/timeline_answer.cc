@@ -110,10 +110,11 @@ void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail 
   const Ground ground = GroundOf(*input.analysis);
   if (!ground.has_history())
     return answer->Line(absl::StrCat(DeviceLabel(device.device), " over time: not known, this is one moment"));
-  answer->Line(
-      {{Tone::kHeading, absl::StrCat(DeviceLabel(device.device), " over time")},
-       {Tone::kAside, absl::StrCat("  ", FormatTime(input.Since(input.window_start_ns())), " to ",
-                                   FormatTime(input.Since(input.window_end_ns())), "; peak and end of each")}});
+  const std::string span = ground.has_times ? absl::StrCat(FormatTime(input.Since(input.window_start_ns())), " to ",
+                                                           FormatTime(input.Since(input.window_end_ns())))
+                                            : "in the order of events, their times are not known";
+  answer->Line({{Tone::kHeading, absl::StrCat(DeviceLabel(device.device), " over time")},
+                {Tone::kAside, absl::StrCat("  ", span, "; peak and end of each")}});
   const std::vector<Measure> shown = ShownMeasures(device);
   if (shown.empty()) return answer->Line("  nothing was allocated");
   AddCurves(device, input, answer);

@@ -26,8 +26,8 @@ class FragmentationCommand final : public Command {
 and the largest range. external = 1 - largest / free: near 100 % means much free space but no room for a
 large request. rounding is the difference between block sizes and requested sizes. The list below names the
 blocks that keep mostly empty segments from being released: freeing a block marked "alone" would release its
-whole segment. Where the peak of reserved is well above that of allocated, the requests are run with expandable
-segments in an installed PyTorch's own allocator (gpumemshim replay), which takes some seconds.
+whole segment. Where the peak of reserved is well above that of allocated, or a request failed, all are run with
+expandable segments in an installed PyTorch's own allocator (gpumemshim replay), which takes some seconds.
 
   gpumemshim fragmentation --device 0
   gpumemshim fragmentation --no-replay            at once
@@ -44,7 +44,11 @@ segments in an installed PyTorch's own allocator (gpumemshim replay), which take
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadSection(trace_, arguments, console));
     std::optional<WhatIfAnswer> what_if;
-    what_if_.AskOfRun(arguments, UINT64_MAX, loaded.get(), &what_if, console);
+    if (const OomEvent* const failure = ReplayableFailure(loaded->analysis)) {
+      what_if = what_if_.Ask(arguments, {{}, failure->device}, console);
+    } else {
+      what_if_.AskOfRun(arguments, UINT64_MAX, loaded.get(), &what_if, console);
+    }
     const Document answer = FragmentationAnswer(loaded->input, what_if.has_value() ? &*what_if : nullptr,
                                                 list_.ForText(Detail::kFull), list_.ForJson());
     console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
