@@ -38,7 +38,7 @@ void LifeRows::WriteBlock(const Life& life, const AttributedUse& use) {
   const RowTexts::StackTexts& stack = texts_->OfStack(use.stack_id);
   blocks_->Enum(stack.line).UInt(texts_->ThreadOf(life.thread)).Enum(texts_->OfApi(life.api));
   blocks_->Enum(static_cast<uint32_t>(use.category)).Enum(static_cast<uint32_t>(use.evidence));
-  blocks_->Enum(static_cast<uint32_t>(use.part));
+  blocks_->Enum(texts_->OfPart(use.part));
   const RowTexts::ModuleTexts& module = texts_->OfModule(use.module);
   blocks_->Enum(module.name).Enum(module.class_name).Enum(module.component);
   blocks_->Enum(stack.stage).Enum(texts_->OfUserStage(use.user_stage)).Bool(stack.recomputed).Bool(life.saved);

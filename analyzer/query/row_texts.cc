@@ -38,7 +38,7 @@ void RowTexts::AddFixed() {
   for (uint8_t memory = 0; memory <= 9; ++memory) memories_.Add(MemoryName(memory));
   for (size_t i = 0; i < kCategories; ++i) categories_.Add(CategoryName(static_cast<Category>(i)));
   for (size_t i = 0; i < kEvidences; ++i) evidences_.Add(EvidenceName(static_cast<Evidence>(i)));
-  for (size_t i = 0; i < kParts; ++i) parts_.Add(PartName(static_cast<Part>(i)));
+  for (size_t i = 0; i < kParts; ++i) part_texts_.push_back(parts_.Add(PartName(static_cast<Part>(i))));  // whole: NULL
   for (size_t i = 0; i < kStages; ++i) stages_.Add(StageName(static_cast<Stage>(i)));
 }
 

@@ -41,6 +41,7 @@ class RowTexts {
   }
   uint32_t OfApi(uint32_t api) const;
   uint32_t OfUserStage(uint32_t number) const;
+  uint32_t OfPart(Part part) const { return part_texts_[static_cast<size_t>(part)]; }
   uint32_t OfKind(uint32_t kind) const;
   static uint32_t OfLayer(uint8_t layer) { return layer == 0 || layer > 3 ? Dictionary::kNone : layer - 1u; }
   static uint32_t OfMemory(uint8_t memory) { return memory > 9 ? Dictionary::kNone : memory; }
@@ -62,7 +63,7 @@ class RowTexts {
   absl::flat_hash_map<uint32_t, uint32_t> apis_;
   absl::flat_hash_map<uint64_t, StackTexts> stack_texts_;
   std::vector<ModuleTexts> module_texts_;
-  std::vector<uint32_t> user_stage_texts_, kind_texts_;
+  std::vector<uint32_t> user_stage_texts_, kind_texts_, part_texts_;
   Dictionary kinds_, layers_, memories_, api_names_, categories_, evidences_, parts_, module_names_, classes_,
       components_, stages_, user_stages_, lines_;
 };

@@ -258,6 +258,15 @@ class GroundTest(unittest.TestCase):
         self.assertIn("200 MiB allocated, 200 MiB reserved at event 1", text)
         self.assertNotIn(" ms", text)
 
+    def test_what_was_there_before_is_there_at_the_peak(self):
+        """The peak is the beginning: nothing is allocated afterwards."""
+        path = self.write("before.pickle", [1, 1, 0], [("free", 2, 3)])
+        rows = json.loads(self.run_command("sql", path, "SELECT count(*) AS blocks, sum(size) AS bytes FROM live_at('peak')", "--format", "json").stdout)
+        self.assertEqual([(int(row["blocks"]), int(row["bytes"])) for row in (rows["rows"] if isinstance(rows, dict) else rows)], [(3, 300 * MIB)])
+        at = json.loads(self.run_command("at", "peak", "--json", path).stdout)
+        self.assertNotIn("nothing was live", self.run_command("at", "peak", path).stdout)
+        self.assertEqual(sum(stack["bytes"] for stack in at["stacks"]), 300 * MIB)
+
     def test_a_low_moment_between_high_ones_is_no_fragmentation(self):
         history = [("alloc", i, 3) for i in range(4, 10)] + [("free", i, 3) for i in range(4, 10)]
         answer = answer_of(self.write("plateau.pickle", [1] * 4 + [0] * 6, history))

@@ -37,7 +37,7 @@ void LabelReplay::OnAlloc(Held kind, uint32_t place) {
     Turns& turns = turns_[{block.stack, block.size}];
     if (turns.optimizer_steps != optimizer_steps_) turns = {optimizer_steps_, 0};
     BlockLabel& label = labels_[place] = {};
-    label.alloc_event = replay_.index();
+    label.alloc_event = Born();
     label.optimizer_steps = optimizer_steps_;
     label.optimizer_ends = optimizer_ends_;
     label.turn = turns.count++;
@@ -47,7 +47,7 @@ void LabelReplay::OnAlloc(Held kind, uint32_t place) {
   }
   std::vector<CudaLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
   if (place >= labels.size()) labels.resize(std::max<size_t>(place + 1, labels.size() * 2));
-  labels[place] = {replay_.index(), 0};
+  labels[place] = {Born(), 0};
   if (kind == Held::kAllocation) allocation_at_[state().cuda().allocations()[place].address] = place;
 }
 
@@ -91,7 +91,9 @@ void LabelReplay::Show(Held kind, uint32_t place, bool alive, LabelVisitor* visi
 }
 
 void LabelReplay::BeginAll() {
+  is_beginning_ = true;
   state().ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
+  is_beginning_ = false;
 }
 
 void LabelReplay::EndAll() {

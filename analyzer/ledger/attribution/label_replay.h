@@ -108,6 +108,8 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
   void Name(uint64_t address, uint32_t name);
   void PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes);
   uint32_t BlockAt(uint64_t address);  // place, or kNowhere
+  // What was there already is there after the last event of its snapshot, before the first one that follows.
+  uint64_t Born() const { return is_beginning_ && replay_.index() > 0 ? replay_.index() - 1 : replay_.index(); }
   void BeginAll();
   void EndAll();
 
@@ -115,6 +117,7 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
   uint64_t end_ns_;
   Replay replay_;
   LabelVisitor* visitor_ = nullptr;
+  bool is_beginning_ = false;
   std::vector<BlockLabel> labels_;  // by place
   struct CudaLabel {
     uint64_t alloc_event = 0;

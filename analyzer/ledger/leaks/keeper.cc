@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "base/secrets.h"
 #include "ledger/leaks/python_statements.h"
 
@@ -29,6 +31,9 @@ constexpr std::array<absl::string_view, 12> kNumbers = {".item(", ".tolist(", ".
                                                         ".dtype", ".device",  ".backward(", "print("};
 // What ends a graph besides.
 constexpr std::array<absl::string_view, 2> kCuts = {".detach(", "str("};
+// What an expression that is a number for certain begins or ends with.
+constexpr std::array<absl::string_view, 5> kNumberCalls = {"float(", "int(", "len(", "str(", "bool("};
+constexpr std::array<absl::string_view, 3> kNumberMethods = {".item()", ".tolist()", ".shape"};
 constexpr std::array<absl::string_view, 9> kKeepingCalls = {
     ".append(", ".extend(", ".add(", ".insert(", ".update(", ".setdefault(", ".put(", ".push(", ".appendleft("};
 
@@ -49,10 +54,11 @@ bool Mentions(absl::string_view text, const std::set<std::string>& names) {
   });
 }
 
-// A function of a file, with the lines of it that stand on stacks.
+// A function of a file, with the lines of it that stand on stacks, and whom they call there.
 struct KeepingFunction {
   UserFrame frame;
   std::set<uint32_t> lines;
+  std::map<uint32_t, std::vector<UserFrame>> callees;  // by line; none where it allocates by itself
 };
 
 std::vector<KeepingFunction> FunctionsOf(const std::vector<std::vector<UserFrame>>& stacks) {
@@ -62,17 +68,68 @@ std::vector<KeepingFunction> FunctionsOf(const std::vector<std::vector<UserFrame
     for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
       if (!frame->is_python) continue;
       const auto [it, is_new] = known.try_emplace({frame->file, frame->function}, functions.size());
-      if (is_new) functions.push_back({*frame, {}});
-      functions[it->second].lines.insert(frame->line);
+      if (is_new) functions.push_back({*frame, {}, {}});
+      KeepingFunction& function = functions[it->second];
+      const auto callee = std::next(frame);
+      const bool has_callee = callee != stack.rend() && callee->is_python;
+      std::vector<UserFrame>& callees = function.callees[frame->line];
+      // One stack on which the line allocates by itself is enough: it has the memory then.
+      if (function.lines.insert(frame->line).second && has_callee) {
+        callees.push_back(*callee);
+      } else if (has_callee && !callees.empty()) {
+        callees.push_back(*callee);
+      } else if (!has_callee) {
+        callees.clear();
+      }
     }
   }
   return functions;
 }
 
+// The part behind the class: "update" of "Learner.update".
+absl::string_view MethodName(absl::string_view function) { return function.substr(function.rfind('.') + 1); }
+
+bool IsNumber(absl::string_view expression) {
+  const std::vector<absl::string_view> names = NamesIn(expression);
+  const bool is_constant = std::all_of(names.begin(), names.end(), [](absl::string_view each) {
+    return each == "None" || each == "True" || each == "False";
+  });
+  const auto is_of = [](const auto& words, const auto& matches) {
+    return std::any_of(words.begin(), words.end(), matches);
+  };
+  return is_constant ||
+         is_of(kNumberCalls, [&](absl::string_view call) { return absl::StartsWith(expression, call); }) ||
+         is_of(kNumberMethods, [&](absl::string_view method) { return absl::EndsWith(expression, method); });
+}
+
+// Whether a call may give its caller memory. Not where each of its returns is a number, or it has none.
+bool MayReturnMemory(const UserFrame& callee, const SourceLines& source) {
+  const absl::string_view name = MethodName(callee.function);
+  const bool is_object = absl::StartsWith(name, "__") || absl::StartsWith(name, "<");  // __init__, <lambda>, <listcomp>
+  const std::vector<std::string> lines = is_object ? std::vector<std::string>() : source(callee.file);
+  if (lines.empty()) return true;
+  for (const PythonStatement& statement : BodyAround(PythonStatements(lines), callee.line)) {
+    absl::string_view value = statement.text;
+    if (absl::StrContains(value, "yield")) return true;
+    if (!absl::ConsumePrefix(&value, "return")) continue;
+    for (const absl::string_view part : absl::StrSplit(value, ',')) {
+      if (!IsNumber(absl::StripAsciiWhitespace(part))) return true;
+    }
+  }
+  return false;
+}
+
 class KeeperSearch {
  public:
-  KeeperSearch(Kept kept, const KeepingFunction& function, const std::vector<PythonStatement>& body)
+  KeeperSearch(Kept kept, const KeepingFunction& function, const std::vector<PythonStatement>& body,
+               const SourceLines& source)
       : kept_(kept), function_(function), body_(body) {
+    for (const auto& [line, callees] : function.callees) {
+      const bool gives = callees.empty() || std::any_of(callees.begin(), callees.end(), [&](const UserFrame& callee) {
+                           return MayReturnMemory(callee, source);
+                         });
+      if (gives) lines_.insert(line);
+    }
     for (const PythonStatement& statement : body) {
       if (IsOnStack(statement)) AddTargets(statement);
     }
@@ -99,8 +156,19 @@ class KeeperSearch {
 
  private:
   bool IsOnStack(const PythonStatement& statement) const {
-    const auto line = function_.lines.lower_bound(statement.first_line);
-    return line != function_.lines.end() && *line <= statement.last_line;
+    const auto line = lines_.lower_bound(statement.first_line);
+    return line != lines_.end() && *line <= statement.last_line;
+  }
+
+  // `learner.update(batch)` runs the program's own method of that name, which is no dict's.
+  bool IsOwnMethod(absl::string_view call, const PythonStatement& statement) const {
+    call = call.substr(1, call.size() - 2);  // of ".update("
+    for (auto it = function_.callees.lower_bound(statement.first_line);
+         it != function_.callees.end() && it->first <= statement.last_line; ++it) {
+      for (const UserFrame& callee : it->second)
+        if (MethodName(callee.function) == call) return true;
+    }
+    return false;
   }
 
   void AddTargets(const PythonStatement& statement) {
@@ -125,7 +193,7 @@ class KeeperSearch {
     }
     for (const absl::string_view call : kKeepingCalls) {
       const size_t at = absl::string_view(statement.text).find(call);
-      if (at != absl::string_view::npos &&
+      if (at != absl::string_view::npos && !IsOwnMethod(call, statement) &&
           IsGraph(absl::string_view(statement.text).substr(at + call.size()), statement))
         return true;
     }
@@ -135,6 +203,7 @@ class KeeperSearch {
   Kept kept_;
   const KeepingFunction& function_;
   const std::vector<PythonStatement>& body_;
+  std::set<uint32_t> lines_;  // of the function, on the stacks, whose calls may give it memory
   std::set<std::string> names_;
 };
 
@@ -147,7 +216,7 @@ std::vector<Keeper> FindKeepers(Kept kept, const std::vector<std::vector<UserFra
     const std::vector<std::string> lines = source(function.frame.file);
     const std::vector<PythonStatement> statements = PythonStatements(lines);
     const std::vector<PythonStatement> body = BodyAround(statements, *function.lines.begin());
-    for (Keeper& keeper : KeeperSearch(kept, function, body).Find()) {
+    for (Keeper& keeper : KeeperSearch(kept, function, body, source).Find()) {
       if (keepers.size() == kMaxKeepers) return keepers;
       const absl::string_view line = lines[keeper.frame.line - 1];
       const absl::string_view code = absl::StripAsciiWhitespace(line.substr(0, line.find("  #")));

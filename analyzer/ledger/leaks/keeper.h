@@ -11,7 +11,9 @@
 //   history.append(loss.item())       <- cut
 //   total += loss                     <- found
 //
-// A reading of text, not a proof: reports say "probably". Pure.
+// What a call gives back is followed, too: one whose every return is a number leaves its caller nothing to keep, and a
+// method of the program's own that is called `update` is no dict's. A reading of text, not a proof: reports say
+// "probably". Pure.
 
 #ifndef GPUMEM_ANALYZER_LEDGER_LEAKS_KEEPER_H_
 #define GPUMEM_ANALYZER_LEDGER_LEAKS_KEEPER_H_

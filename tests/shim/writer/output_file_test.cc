@@ -109,6 +109,8 @@ bool CloseAndOpen(const std::string& name, std::chrono::microseconds pause, cons
   return kept;
 }
 
+constexpr int kClosedUnderIt = 5;
+
 // In a process of its own, since its descriptors are closed. 0 = well.
 int AppendAmongClosing(const std::string& folder, std::chrono::microseconds pause) {
   const std::string name = folder + "/own";
@@ -126,20 +128,26 @@ int AppendAmongClosing(const std::string& folder, std::chrono::microseconds paus
   if (!file.Append(text, sizeof text) || std::filesystem::file_size(file.path()) != file.bytes()) return 3;
   if (std::filesystem::file_size(name) != 0) return 4;
   if (pause.count() != 0 && lost != 0) return 6;  // a program that does nothing else may close it at each try
-  return kept ? 0 : 5;
+  return kept ? 0 : kClosedUnderIt;
 }
 
 class OutputFileAmongClosing : public testing::TestWithParam<std::chrono::microseconds> {};
 
 TEST_P(OutputFileAmongClosing, StaysAndTouchesNoFileOfTheProgram) {
-  const std::string folder = testing::TempDir() + "/gpumemshim-closing-" + std::to_string(getpid());
-  ASSERT_TRUE(std::filesystem::create_directory(folder));
-  const pid_t child = fork();
-  if (child == 0) _exit(AppendAmongClosing(folder, GetParam()));
+  constexpr int kTries = 5;
   int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+  for (int i = 0; i < kTries; ++i) {
+    const std::string folder = testing::TempDir() + "/gpumemshim-closing-" + std::to_string(getpid());
+    ASSERT_TRUE(std::filesystem::create_directory(folder));
+    const pid_t child = fork();
+    if (child == 0) _exit(AppendAmongClosing(folder, GetParam()));
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    std::filesystem::remove_all(folder);
+    // A new file has the lowest number until it is raised. Between the look at whose that is and its closing a thread
+    // may lose the processor, and no call of the system does both: of so many openings beside busy processors one hits.
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != kClosedUnderIt) break;
+  }
   EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
-  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Pauses, OutputFileAmongClosing,

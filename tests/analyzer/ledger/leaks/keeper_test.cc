@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_split.h"
 
 namespace gpumem {
@@ -54,6 +57,36 @@ TEST(FindKeepers, OfMemoryAViewOrACopyWithoutGraphKeepsAll) {
   const char* const source = "features = model(x)  # <-\nheld.append(features.detach()[:1])\nn += features.item()";
   EXPECT_THAT(KeepersIn(source, Kept::kTensor), ElementsAre("held.append(features.detach()[:1])"));
   EXPECT_THAT(KeepersIn(source), IsEmpty());
+}
+
+// The stack of a call: `lines` of one file, from the outermost function on, each with its function.
+std::vector<std::string> KeepersOfCall(const std::string& text, std::vector<std::pair<std::string, uint32_t>> frames) {
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  std::vector<UserFrame> stack;
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
+    stack.push_back({"/job/train.py", frame->first, frame->second, true});
+  std::vector<std::string> found;
+  for (const Keeper& keeper : FindKeepers(Kept::kTensor, {stack}, [&](const std::string&) { return lines; }))
+    found.push_back(keeper.code);
+  return found;
+}
+
+TEST(FindKeepers, ACallThatReturnsANumberLeavesItsCallerNothing) {
+  const std::string fold = "def fold():\n  t = engine.prepare(zeros())\n  return ";
+  const std::string loop = "\nfor i in range(9):\n  scores.append(fold())";
+  const std::vector<std::pair<std::string, uint32_t>> frames = {{"<module>", 5}, {"fold", 2}};
+  EXPECT_THAT(KeepersOfCall(fold + "float(t.numel())" + loop, frames), IsEmpty());
+  EXPECT_THAT(KeepersOfCall(fold + "t.sum().item(), 0" + loop, frames), IsEmpty());
+  EXPECT_THAT(KeepersOfCall(fold + "None" + loop, frames), IsEmpty());
+  EXPECT_THAT(KeepersOfCall(fold + "t" + loop, frames), ElementsAre("scores.append(fold())"));
+  EXPECT_THAT(KeepersOfCall(fold + "t.item(), t" + loop, frames), ElementsAre("scores.append(fold())"));
+}
+
+TEST(FindKeepers, AMethodOfTheProgramsOwnIsNoContainers) {
+  const std::string method = "class Learner:\n  def update(self, x):\n    y = f(x)\n    return y";
+  EXPECT_THAT(KeepersOfCall(method + "\nlearner.update(g())", {{"<module>", 5}, {"Learner.update", 3}}), IsEmpty());
+  EXPECT_THAT(KeepersOfCall(method + "\nbuffer.append(learner.update(g()))", {{"<module>", 5}, {"Learner.update", 3}}),
+              ElementsAre("buffer.append(learner.update(g()))"));
 }
 
 TEST(FindKeepers, WithoutTheSourceNothingIsFound) {
