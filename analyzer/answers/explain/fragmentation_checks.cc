@@ -50,14 +50,12 @@ Check Settings(const ExplainSubject& subject) {
     return check;
   }
   const uint64_t saving = ReplayedSaving(&answer, device);
-  const std::string name = answer.other.settings.empty() ? "PyTorch's defaults" : answer.other.settings;
-  absl::StrAppend(&check.evidence, "; ", name, ": ", FormatBytes(answer.other.peak_reserved), " (replayed in PyTorch ",
-                  answer.torch, "'s own allocator)");
+  absl::StrAppend(&check.evidence, "; ", answer.other.Title(), ": ", FormatBytes(answer.other.peak_reserved),
+                  " (replayed in PyTorch ", answer.torch, "'s own allocator)");
   if (!HasPercent(saving, reserved, kPercentOfSettings)) return check;
   check.outcome = CheckOutcome::kFound;
   check.saving = {SavingBasis::kReplayed, saving};
-  check.action = answer.other.settings.empty() ? "unset PYTORCH_CUDA_ALLOC_CONF"
-                                               : absl::StrCat("PYTORCH_CUDA_ALLOC_CONF=", answer.other.settings);
+  check.action = answer.other.settings.empty() ? "unset PYTORCH_CUDA_ALLOC_CONF" : answer.other.Title();
   return check;
 }
 

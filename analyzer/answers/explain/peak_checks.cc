@@ -24,7 +24,6 @@ namespace {
 constexpr uint64_t kPercentWorth = 5;
 constexpr uint64_t kPercentOfLine = 20;
 constexpr uint64_t kPercentCarried = 1;
-constexpr uint64_t kPercentFull = 85;  // of the device
 constexpr size_t kLeastStepsToJudge = 3;
 constexpr uint64_t kRecursPercent = 98;
 // Bytes of state for each trainable number: two of four bytes in Adam; an optimizer with 8 bit states has two of one.
@@ -33,6 +32,15 @@ constexpr uint64_t kSmallAdamState = 2;
 
 Check AskOfPeak(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kPeak, absl::StrCat("peak.", id), question);
+}
+
+StackUse StackUseOf(const AttributedUse& use) {
+  StackUse row;
+  row.stack_id = use.stack_id;
+  row.layer = use.layer;
+  row.bytes = use.bytes;
+  row.count = use.count;
+  return row;
 }
 
 // What the checks of a peak share.
@@ -124,24 +132,16 @@ class Peak {
 
   // Whether most of a line is the model's or the optimizer's.
   bool IsLasting(const StackGroup& line) const {
-    absl::flat_hash_map<uint64_t, bool> of_line;
-    uint64_t lasting = 0;
+    std::vector<StackUse> lasting;
     for (const AttributedUse& use : moment_.uses) {
-      const bool lasts = use.category == Category::kParameter || use.category == Category::kGradient ||
-                         use.category == Category::kOptimizerState;
-      if (!lasts) continue;
-      const auto [it, is_new] = of_line.try_emplace(use.stack_id);
-      if (is_new) {
-        StackUse one;
-        one.stack_id = use.stack_id;
-        one.layer = use.layer;
-        one.bytes = use.bytes;
-        const std::vector<StackGroup> groups = GroupStacks({one}, input_, /*by_stack=*/false);
-        it->second = !groups.empty() && groups[0].view.site == line.view.site;
-      }
-      if (it->second) lasting += use.bytes;
+      if (use.category == Category::kParameter || use.category == Category::kGradient ||
+          use.category == Category::kOptimizerState)
+        lasting.push_back(StackUseOf(use));
     }
-    return 2 * lasting >= line.use.bytes;
+    const std::vector<StackGroup> groups = GroupStacks(lasting, input_, /*by_stack=*/false);
+    return std::any_of(groups.begin(), groups.end(), [&](const StackGroup& group) {
+      return group.view.site == line.view.site && 2 * group.use.bytes >= line.use.bytes;
+    });
   }
 
   Check Activations() const {
@@ -192,11 +192,7 @@ class Peak {
       if (!of_a_step || IsSetUp(use.stage) || found == newest.end() || found->second >= step->step.start.time_ns)
         continue;
       bytes += use.bytes;
-      StackUse& row = carried.emplace_back();
-      row.stack_id = use.stack_id;
-      row.layer = use.layer;
-      row.bytes = use.bytes;
-      row.count = use.count;
+      carried.push_back(StackUseOf(use));
     }
     check.evidence = absl::StrCat(FormatBytes(bytes), " from before step ", moment_.step);
     if (!HasPercent(bytes, bytes_, kPercentCarried)) return check;
@@ -275,12 +271,12 @@ class Peak {
     }
     check.evidence = "none was seen";
     if (device_.use.neighbours.empty()) return check;
-    if (IsContended(device_)) check.outcome = CheckOutcome::kFound;
     const Neighbour& most = device_.use.neighbours.front();
     check.evidence =
         absl::StrCat(FormatCountOf(device_.use.neighbours.size(), "process", "processes"), "; most: ", most.name, " (",
                      most.pid, "), ", most.peak == 0 ? "bytes not stated" : FormatBytes(most.peak));
-    if (check.outcome != CheckOutcome::kFound) return check;
+    if (!IsContended(device_)) return check;
+    check.outcome = CheckOutcome::kFound;
     check.action = "gpumemshim report --full lists them";
     check.saving = most.peak == 0 ? Saving{SavingBasis::kUnknown, 0} : Saving{SavingBasis::kAtMost, most.peak};
     return check;
@@ -306,7 +302,7 @@ const Moment* ExplainSubject::PeakMoment() const {
 
 bool IsContended(const DeviceAnalysis& device) {
   return !device.use.neighbours.empty() && device.capacity != 0 &&
-         (IsNearlyFull(device) || HasPercent(device.use.peak_used, device.capacity, kPercentFull));
+         (IsNearlyFull(device) || HasPercent(device.use.peak_used, device.capacity, kNearlyFullPercent));
 }
 
 std::string MostText(const std::vector<StackUse>& stacks, const ReportInput& input) {

@@ -30,7 +30,6 @@ namespace {
 
 constexpr uint64_t kLeastGrowth = uint64_t{1} << 20;
 constexpr uint64_t kLeastGrowthPercent = 2;  // of the peak
-constexpr uint64_t kNearlyFullPercent = 85;  // of the device
 constexpr uint64_t kWastePercent = 5;        // of reserved
 constexpr uint64_t kWastePercentWhenFull = 2;
 constexpr uint64_t kLeastWaste = uint64_t{64} << 20;
@@ -130,10 +129,8 @@ std::string SettingText(const DeviceAnalysis& device, const ReportInput& input, 
   const uint64_t saving = ReplayedSaving(input.what_if, device);
   if (saving == 0 || !HasPercent(saving, device.peak_reserved.bytes, least_percent)) return "";
   const WhatIfRun& other = input.what_if->other;
-  return absl::StrCat(
-      other.settings.empty() ? "PyTorch's defaults" : absl::StrCat("PYTORCH_CUDA_ALLOC_CONF=", other.settings),
-      " would reserve ", FormatBytes(other.peak_reserved), " instead of ", FormatBytes(device.peak_reserved.bytes),
-      " (replayed)");
+  return absl::StrCat(other.Title(), " would reserve ", FormatBytes(other.peak_reserved), " instead of ",
+                      FormatBytes(device.peak_reserved.bytes), " (replayed)");
 }
 
 void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
@@ -261,7 +258,7 @@ bool IsWorthReplay(const ReportInput& input, const DeviceAnalysis& device) {
 
 bool IsReplayOf(const WhatIfAnswer& what_if, const DeviceAnalysis& device) {
   return what_if.is_replayed() && what_if.device == device.device &&
-         (what_if.is_exact || what_if.recorded.peak_reserved == device.peak_reserved.bytes);
+         what_if.recorded.peak_reserved == device.peak_reserved.bytes;
 }
 
 uint64_t ReplayedSaving(const WhatIfAnswer* what_if, const DeviceAnalysis& device) {

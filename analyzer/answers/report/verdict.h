@@ -48,13 +48,15 @@ PeakCategories CategoriesOfPeak(const Moment& moment, Measure measure, uint64_t 
 // Reserved at its peak beyond allocated at its own: no setting of PyTorch's allocator can save more.
 uint64_t WasteOf(const DeviceAnalysis& device);
 
+inline constexpr uint64_t kNearlyFullPercent = 85;  // of the device
+
 // Whether the program had little of the device left at its highest; false where its size is not known.
 bool IsNearlyFull(const DeviceAnalysis& device);
 
 // Whether a replay with other settings may find something worth its seconds, and would be of the whole run.
 bool IsWorthReplay(const ReportInput& input, const DeviceAnalysis& device);
 
-// Whether the recorded settings, replayed, give what was recorded of the device.
+// Whether the recorded settings, replayed, give the peak that `device` has: not of a part of a run whose peak is lower.
 bool IsReplayOf(const WhatIfAnswer& what_if, const DeviceAnalysis& device);
 
 // By how much the peak of reserved would have been lower with other settings, by a replay that gives what was recorded:

@@ -20,6 +20,9 @@ namespace gpumem {
 struct WhatIfRun {
   std::string settings;  // PYTORCH_CUDA_ALLOC_CONF; "" = PyTorch's defaults
   uint64_t peak_reserved = 0;
+  // As a user sets it: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "PyTorch's defaults".
+  std::string Title() const { return settings.empty() ? "PyTorch's defaults" : "PYTORCH_CUDA_ALLOC_CONF=" + settings; }
+
   // The largest request that is served in place of the one that failed; none where none was asked about, or where the
   // replay did not come so far.
   std::optional<uint64_t> fit;

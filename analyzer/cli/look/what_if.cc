@@ -11,10 +11,24 @@
 #include "answers/oom/oom_story.h"
 #include "answers/report/verdict.h"
 #include "cli/trace_options.h"
-#include "ledger/saved/archive.h"
+#include "ledger/saved/fields.h"
 #include "ledger/saved/saved_file.h"
 
 namespace gpumem {
+
+// As in ledger/saved/fields.h: each takes its struct apart whole.
+template <typename Archive, SameAs<WhatIfRun> V>
+void Fields(Archive& archive, V& run) {
+  auto& [settings, peak_reserved, fit] = run;
+  archive(settings, peak_reserved, fit);
+}
+
+template <typename Archive, SameAs<WhatIfAnswer> V>
+void Fields(Archive& archive, V& answer) {
+  auto& [why_not, torch, device, is_exact, doubts, recorded, other] = answer;
+  archive(why_not, torch, device, is_exact, doubts, recorded, other);
+}
+
 namespace {
 
 WhatIfAsker& Asker() {
@@ -36,12 +50,6 @@ std::string PythonNamed() {
   return named;
 }
 
-template <typename Archive, typename Answer>
-void FieldsOfAnswer(Archive& archive, Answer& answer) {
-  archive(answer.torch, answer.device, answer.is_exact, answer.doubts);
-  for (auto* run : {&answer.recorded, &answer.other}) archive(run->settings, run->peak_reserved);
-}
-
 std::optional<WhatIfAnswer> KeptAnswer(const LoadedTrace& loaded, int device) {
   const absl::StatusOr<IndexFile> file = FileOfAnswer(loaded, device);
   const std::unique_ptr<SavedFile> saved = file.ok() ? SavedFile::Open(*file) : nullptr;
@@ -49,8 +57,7 @@ std::optional<WhatIfAnswer> KeptAnswer(const LoadedTrace& loaded, int device) {
   ArchiveReader reader(saved->main());
   std::string python;
   WhatIfAnswer answer;
-  reader(python);
-  FieldsOfAnswer(reader, answer);
+  reader(python, answer);
   return reader.IsDone() && python == PythonNamed() ? std::optional(answer) : std::nullopt;
 }
 
@@ -60,8 +67,7 @@ void KeepAnswer(const LoadedTrace& loaded, const WhatIfAnswer& answer) {
   const auto writer = SavedFileWriter::Create(*file);
   if (!writer.ok()) return;
   ArchiveWriter archive;
-  archive(PythonNamed());
-  FieldsOfAnswer(archive, answer);
+  archive(PythonNamed(), answer);
   (*writer)->Finish(archive.bytes()).IgnoreError();
 }
 

@@ -143,6 +143,8 @@ TEST(Verdict, AReplayThatDoesNotGiveWhatWasRecordedTellsNothing) {
   EXPECT_EQ(ReplayedSaving(&replay, device), 4 * kGiB) << "its peak is the recorded one";
   replay.recorded.peak_reserved -= 512;
   EXPECT_EQ(ReplayedSaving(&replay, device), 0u);
+  replay.is_exact = true;
+  EXPECT_EQ(ReplayedSaving(&replay, device), 0u) << "of a part of the run, whose peak is another one";
   replay.why_not = "no Python with PyTorch found";
   EXPECT_EQ(ReplayedSaving(&replay, device), 0u);
 }
