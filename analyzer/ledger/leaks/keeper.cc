@@ -54,11 +54,16 @@ bool Mentions(absl::string_view text, const std::set<std::string>& names) {
   });
 }
 
-// A function of a file, with the lines of it that stand on stacks, and whom they call there.
+// What a line does on stacks.
+struct LineOnStack {
+  bool allocates = false;                                            // by itself: it has the memory then
+  std::map<std::pair<std::string, std::string>, UserFrame> callees;  // by file and function
+};
+
+// A function of a file, with the lines of it that stand on stacks.
 struct KeepingFunction {
   UserFrame frame;
-  std::set<uint32_t> lines;
-  std::map<uint32_t, std::vector<UserFrame>> callees;  // by line; none where it allocates by itself
+  std::map<uint32_t, LineOnStack> lines;
 };
 
 std::vector<KeepingFunction> FunctionsOf(const std::vector<std::vector<UserFrame>>& stacks) {
@@ -68,19 +73,13 @@ std::vector<KeepingFunction> FunctionsOf(const std::vector<std::vector<UserFrame
     for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
       if (!frame->is_python) continue;
       const auto [it, is_new] = known.try_emplace({frame->file, frame->function}, functions.size());
-      if (is_new) functions.push_back({*frame, {}, {}});
-      KeepingFunction& function = functions[it->second];
+      if (is_new) functions.push_back({*frame, {}});
+      LineOnStack& line = functions[it->second].lines[frame->line];
       const auto callee = std::next(frame);
-      const bool has_callee = callee != stack.rend() && callee->is_python;
-      std::vector<UserFrame>& callees = function.callees[frame->line];
-      // One stack on which the line allocates by itself is enough: it has the memory then.
-      if (function.lines.insert(frame->line).second && has_callee) {
-        callees.push_back(*callee);
-      } else if (has_callee && !callees.empty()) {
-        callees.push_back(*callee);
-      } else if (!has_callee) {
-        callees.clear();
-      }
+      if (callee != stack.rend() && callee->is_python)
+        line.callees.try_emplace({callee->file, callee->function}, *callee);
+      else
+        line.allocates = true;
     }
   }
   return functions;
@@ -124,11 +123,11 @@ class KeeperSearch {
   KeeperSearch(Kept kept, const KeepingFunction& function, const std::vector<PythonStatement>& body,
                const SourceLines& source)
       : kept_(kept), function_(function), body_(body) {
-    for (const auto& [line, callees] : function.callees) {
-      const bool gives = callees.empty() || std::any_of(callees.begin(), callees.end(), [&](const UserFrame& callee) {
-                           return MayReturnMemory(callee, source);
-                         });
-      if (gives) lines_.insert(line);
+    for (const auto& [number, line] : function.lines) {
+      const bool gives =
+          line.allocates || std::any_of(line.callees.begin(), line.callees.end(),
+                                        [&](const auto& callee) { return MayReturnMemory(callee.second, source); });
+      if (gives) lines_.insert(number);
     }
     for (const PythonStatement& statement : body) {
       if (IsOnStack(statement)) AddTargets(statement);
@@ -163,9 +162,9 @@ class KeeperSearch {
   // `learner.update(batch)` runs the program's own method of that name, which is no dict's.
   bool IsOwnMethod(absl::string_view call, const PythonStatement& statement) const {
     call = call.substr(1, call.size() - 2);  // of ".update("
-    for (auto it = function_.callees.lower_bound(statement.first_line);
-         it != function_.callees.end() && it->first <= statement.last_line; ++it) {
-      for (const UserFrame& callee : it->second)
+    for (auto line = function_.lines.lower_bound(statement.first_line);
+         line != function_.lines.end() && line->first <= statement.last_line; ++line) {
+      for (const auto& [name, callee] : line->second.callees)
         if (MethodName(callee.function) == call) return true;
     }
     return false;
@@ -215,7 +214,7 @@ std::vector<Keeper> FindKeepers(Kept kept, const std::vector<std::vector<UserFra
   for (const KeepingFunction& function : FunctionsOf(stacks)) {
     const std::vector<std::string> lines = source(function.frame.file);
     const std::vector<PythonStatement> statements = PythonStatements(lines);
-    const std::vector<PythonStatement> body = BodyAround(statements, *function.lines.begin());
+    const std::vector<PythonStatement> body = BodyAround(statements, function.lines.begin()->first);
     for (Keeper& keeper : KeeperSearch(kept, function, body, source).Find()) {
       if (keepers.size() == kMaxKeepers) return keepers;
       const absl::string_view line = lines[keeper.frame.line - 1];

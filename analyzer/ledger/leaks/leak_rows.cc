@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "ledger/leaks/replacement.h"
 #include "replay/state/accounts.h"
@@ -39,7 +40,10 @@ struct Group {
 
 class RowMaker {
  public:
-  RowMaker(const LeakRowSources& sources, uint32_t slot) : sources_(sources), pass_(*sources.pass), slot_(slot) {}
+  RowMaker(const LeakRowSources& sources, uint32_t slot) : sources_(sources), pass_(*sources.pass), slot_(slot) {
+    for (const SurvivalPass::Ended& ended : pass_.alive_at_last_allocation())
+      if (ended.slot == slot) alive_at_last_[ended.stack] += ended.bytes;
+  }
 
   std::vector<LeakRow> Make() {
     const std::vector<Group> groups = Groups(pass_.curves());
@@ -142,7 +146,8 @@ class RowMaker {
       if (std::tie(here.status, here.grown_bytes) <= std::tie(row->status, row->grown_bytes)) continue;
       *row = std::move(here);
     }
-    if (row->status == LeakStatus::kFlat || (row->status == LeakStatus::kGrowing && !GrowsAltogether(group, row->loop)))
+    if (row->status == LeakStatus::kFlat ||
+        (row->status == LeakStatus::kGrowing && !GrowsAltogether(group, values.bytes, row->loop)))
       return false;
     const Window window = WindowOf(row->loop);
     const int64_t blocks = values.blocks[window.end - 1] - values.blocks[window.first];
@@ -156,11 +161,15 @@ class RowMaker {
     return true;
   }
 
+  static bool IsPlain(const Group& group) {
+    return group.kind == SurvivorKind::kPlain || group.kind == SurvivorKind::kSaved;
+  }
+
   // Whether a block was ever saved by autograd may be found out late in its life: of a buffer that is full, those that
   // were not rise to the end while those that were fall.
   void AddUpPlain(const std::vector<Group>& groups) {
     for (const Group& group : groups) {
-      if (group.kind != SurvivorKind::kPlain && group.kind != SurvivorKind::kSaved) continue;
+      if (!IsPlain(group)) continue;
       const std::vector<int64_t> bytes = ValuesOf(group).bytes;
       std::vector<int64_t>& sum = altogether_[group.place.site];
       sum.resize(bytes.size());
@@ -182,12 +191,12 @@ class RowMaker {
     return rise / static_cast<double>(quarter);
   }
 
-  bool GrowsAltogether(const Group& group, size_t loop) const {
-    if (group.kind != SurvivorKind::kPlain && group.kind != SurvivorKind::kSaved) return true;
+  bool GrowsAltogether(const Group& group, const std::vector<int64_t>& bytes, size_t loop) const {
+    if (!IsPlain(group)) return true;
     LeakRow row;
     if (!Judge(altogether_.at(group.place.site), loop, &row) || row.status != LeakStatus::kGrowing) return false;
     // What takes the place of another line's memory is no growth.
-    if (RiseOf(all_, loop) < kOwnRise * RiseOf(ValuesOf(group).bytes, loop)) return false;
+    if (RiseOf(all_, loop) < kOwnRise * RiseOf(bytes, loop)) return false;
     // Requests differ: in a cache that is full one line's answers take the place of another's.
     return sources_.are_steps[loop] || (Judge(all_, loop, &row) && row.status == LeakStatus::kGrowing);
   }
@@ -197,7 +206,10 @@ class RowMaker {
   bool WasFreed(const LeakRow& row) const {
     if (sources_.are_steps[row.loop]) return false;
     uint64_t alive = 0;
-    for (const uint64_t stack : row.stacks) alive += pass_.AliveAtLastAllocation(slot_, stack);
+    for (const uint64_t stack : row.stacks) {
+      const auto found = alive_at_last_.find(stack);
+      alive += found == alive_at_last_.end() ? 0 : found->second;
+    }
     return 2 * alive < row.grown_bytes;
   }
 
@@ -375,6 +387,7 @@ class RowMaker {
   // Bytes of plain and of saved memory at each anchor: by site, and of all.
   std::map<std::string, std::vector<int64_t>> altogether_;
   std::vector<int64_t> all_;
+  absl::flat_hash_map<uint64_t, uint64_t> alive_at_last_;  // bytes at the last allocation, by stack
 };
 
 }  // namespace

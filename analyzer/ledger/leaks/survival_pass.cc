@@ -82,11 +82,6 @@ std::pair<size_t, size_t> SurvivalPass::AnchorsOf(size_t loop) const {
   return {paces_[loop].first_anchor, paces_[loop].end_anchor};
 }
 
-uint64_t SurvivalPass::AliveAtLastAllocation(uint32_t slot, uint64_t stack) const {
-  const auto found = ended_.find({slot, stack});
-  return found == ended_.end() ? 0 : found->second;
-}
-
 const MeasureValues& SurvivalPass::TotalsAt(size_t anchor, uint32_t slot) const {
   static constexpr MeasureValues kNothing;
   return slot < totals_[anchor].size() ? totals_[anchor][slot] : kNothing;
@@ -111,7 +106,7 @@ bool SurvivalPass::IsIteration(const Loop& loop, uint64_t index, const EventBatc
 }
 
 void SurvivalPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
-  if (batch != nullptr && batch->kind(i) == trace::ALLOC && !ended_.empty()) ended_.clear();
+  if (batch != nullptr && batch->kind(i) == trace::ALLOC) ended_.clear();
   if (batch != nullptr) last_ns_ = std::max(last_ns_, batch->time_ns(i));
   NoteHighest();
   while (loop_ < loops_.size() && index > loops_[loop_].last_event + 1) ++loop_;
@@ -130,7 +125,7 @@ void SurvivalPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
 }
 
 void SurvivalPass::Live(const SurvivorKey& key, uint64_t alloc_event, uint64_t end, uint64_t bytes) {
-  ended_[{key.slot, key.stack}] += bytes;
+  ended_.push_back({key.slot, key.stack, bytes});
   auto first = static_cast<size_t>(std::upper_bound(anchors_.begin(), anchors_.end(), alloc_event) - anchors_.begin());
   const auto last = static_cast<size_t>(std::upper_bound(anchors_.begin(), anchors_.end(), end) - anchors_.begin());
   if (first >= last) return;

@@ -96,8 +96,12 @@ class SurvivalPass final : public LabelVisitor {
   uint64_t IterationsOf(size_t loop) const { return paces_[loop].iterations; }
   // Bytes that autograd saved in an average iteration of loop `i` on a device.
   double SavedPerIteration(size_t loop, uint32_t slot) const;
-  // Bytes of a stack that were there when the trace's last allocation was made.
-  uint64_t AliveAtLastAllocation(uint32_t slot, uint64_t stack) const;
+  struct Ended {
+    uint32_t slot = 0;
+    uint64_t stack = 0, bytes = 0;
+  };
+  // What was there when the trace's last allocation was made: all that ended since then.
+  const std::vector<Ended>& alive_at_last_allocation() const { return ended_; }
   const MeasureValues& TotalsAt(size_t anchor, uint32_t slot) const;
   // The most that PyTorch had allocated between the anchor before and this one.
   uint64_t HighestBefore(size_t anchor, uint32_t slot) const;
@@ -129,7 +133,7 @@ class SurvivalPass final : public LabelVisitor {
   std::vector<std::vector<uint64_t>> highest_;      // allocated bytes, by anchor, by slot
   std::vector<uint64_t> highest_now_;               // since the last anchor, by slot
   Curves curves_, short_curves_;
-  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint64_t> ended_;  // bytes, by slot and stack, since the last one
+  std::vector<Ended> ended_;  // since the last allocation so far
   size_t loop_ = 0, next_step_ = 0;
   uint64_t last_ns_ = 0;
 };

@@ -12,8 +12,14 @@ from torch import nn
 from registry import main, program
 
 
-def policy(width=128):
-    return nn.Sequential(nn.Linear(width, 256), nn.ReLU(), nn.Linear(256, 8)).cuda()
+def policy():
+    return nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 8)).cuda()
+
+
+def train(model, optimizer, batch):
+    model(batch).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
 
 
 @program()
@@ -24,9 +30,7 @@ def a_full_buffer_that_is_sampled_at_random():
     memory = collections.deque(maxlen=60)
     for _ in range(200):
         memory.append(torch.randn(512, 128, device="cuda"))
-        model(random.choice(memory)).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        train(model, optimizer, random.choice(memory))
 
 
 @program()
@@ -35,9 +39,7 @@ def the_last_five_snapshots():
     optimizer = torch.optim.AdamW(model.parameters())
     last = collections.deque(maxlen=5)
     for step in range(200):
-        model(torch.randn(32, 128, device="cuda")).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        train(model, optimizer, torch.randn(32, 128, device="cuda"))
         if step % 25 == 24:
             last.append(copy.deepcopy(model))
 
@@ -47,9 +49,7 @@ def predictions_of_a_last_evaluation():
     model = policy()
     optimizer = torch.optim.AdamW(model.parameters())
     for _ in range(40):
-        model(torch.randn(32, 128, device="cuda")).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        train(model, optimizer, torch.randn(32, 128, device="cuda"))
 
     @torch.no_grad()
     def evaluate():
@@ -75,9 +75,7 @@ def a_memory_that_is_filled_before_training_begins():
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for step in range(100):
         memory[step] = torch.randn(256, 128, device="cuda")
-        model(random.choice(memory)).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        train(model, optimizer, random.choice(memory))
 
 
 @program()

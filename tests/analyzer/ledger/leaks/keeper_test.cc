@@ -89,6 +89,18 @@ TEST(FindKeepers, AMethodOfTheProgramsOwnIsNoContainers) {
               ElementsAre("buffer.append(learner.update(g()))"));
 }
 
+// The line allocates an argument, and its method keeps it: still no dict's.
+TEST(FindKeepers, AMethodOfTheProgramsOwnIsNoneWhateverItsLineAllocates) {
+  const std::vector<std::string> lines = {"class Learner:", "  def update(self, x):", "    self.seen.add(x * 2)", "",
+                                          "learner.update(randn(9))"};
+  const UserFrame module{"/job/train.py", "<module>", 5, true}, update{"/job/train.py", "Learner.update", 3, true};
+  std::vector<std::string> found;
+  for (const Keeper& keeper :
+       FindKeepers(Kept::kTensor, {{module}, {update, module}}, [&](const std::string&) { return lines; }))
+    found.push_back(keeper.code);
+  EXPECT_THAT(found, ElementsAre("self.seen.add(x * 2)"));
+}
+
 TEST(FindKeepers, WithoutTheSourceNothingIsFound) {
   const auto keepers = FindKeepers(Kept::kGraph, {{{"/gone.py", "main", 3, true}}},
                                    [](const std::string&) { return std::vector<std::string>(); });
