@@ -21,7 +21,7 @@ void BlockUses::Before(uint64_t index, const EventBatch* batch, size_t i) {
   const bool is_call = batch->kind(i) == trace::ALLOC && batch->layer(i) == trace::TORCH && batch->stack(i) != 0 &&
                        batch->stack(i) == needs_.first_stack_of_calls;
   if (is_call) calls_.push_back(index);
-  if (needs_.loop.stack != 0 && needs_.loop.Ticks(index, *batch, i)) anchors_.push_back(index);
+  if (clock_ && clock_->Ticks(index, *batch, i)) anchors_.push_back(index);
 }
 
 void BlockUses::Allocated(const TorchBlock& block) {

@@ -13,6 +13,7 @@
 #define GPUMEM_ANALYZER_LEDGER_ATTRIBUTION_BLOCK_USE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -37,7 +38,9 @@ class BlockUses {
     Loop loop;                          // iterations of a program without an optimizer; none: Loop()
     uint64_t first_stack_of_calls = 0;  // of its model; 0 = not known
   };
-  explicit BlockUses(const Needs& needs) : needs_(needs), anchors_(needs.loop.anchors) {}
+  explicit BlockUses(const Needs& needs) : needs_(needs), anchors_(needs.loop.anchors) {
+    if (needs.loop.place != 0) clock_.emplace(needs.loop, *needs.classifier);
+  }
 
   void Before(uint64_t index, const EventBatch* batch, size_t i);
   void Allocated(const TorchBlock& block);
@@ -54,6 +57,7 @@ class BlockUses {
   bool GrowsFromCallToCall(const TorchBlock& block, uint64_t alloc_event, uint64_t end) const;
 
   Needs needs_;
+  std::optional<LoopClock> clock_;
   struct Sizes {
     uint64_t last = 0, growths = 0;
   };

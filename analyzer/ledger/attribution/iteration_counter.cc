@@ -11,32 +11,46 @@
 namespace gpumem {
 namespace {
 
-// A loop has stacks in this share of its stretches, or in as many as it has iterations.
+// A loop is in this share of its stretches, or in as many as it has iterations.
 constexpr double kLeastSpread = 0.6;
 // Its first iteration is in the first part of what is looked at, its last one in the last part.
 constexpr double kLatestStart = 0.35, kEarliestEnd = 0.8;
-// A number of iterations is a loop's where at least this share of the stacks, as the commonest number has, has it.
-constexpr double kLeastStacks = 0.05;
 // What follows the last step is looked at for a loop of its own where it has at least this share of the trace.
 constexpr double kLeastTail = 0.03;
 
 }  // namespace
 
-bool Loop::Ticks(uint64_t index, const EventBatch& batch, size_t i) const {
-  return index >= first_event && index <= last_event && batch.kind(i) == trace::ALLOC && batch.stack(i) == stack &&
-         (batch.layer(i) == trace::TORCH) == is_torch;
+bool LoopClock::Ticks(uint64_t index, const EventBatch& batch, size_t i) {
+  if (batch.kind(i) != trace::ALLOC || batch.stack(i) == 0 || (batch.layer(i) == trace::TORCH) != is_torch_)
+    return false;
+  bool ticks = false;
+  calls_.Allocated(batch.thread(i), batch.stack(i),
+                   [&](const CallLoops::Place& place) { ticks |= place.number == place_; });
+  return ticks && index >= first_event_ && index <= last_event_;
 }
 
-void IterationCounter::Count(Source source) {
+void IterationCounter::Widen() {
+  const auto widen = [](Counts* counts) {
+    for (size_t i = 0; i < kStretches; ++i)
+      (*counts)[i] = i < kStretches / 2 ? (*counts)[2 * i] + (*counts)[2 * i + 1] : 0;
+  };
+  for (auto& [stack, counted] : counts_) widen(&counted.counts);
+  for (Source& source : sources_)
+    for (auto& [place, line] : source.lines) widen(&line.counts);
+  allocations_a_stretch_ *= 2;
+}
+
+void IterationCounter::Count(uint32_t thread, uint64_t stack, bool is_torch) {
   const uint64_t index = allocations_++;
-  while (index >= allocations_a_stretch_ * kStretches) {
-    for (auto& [key, counted] : counts_) {
-      Counts& counts = counted.counts;
-      for (size_t i = 0; i < kStretches; ++i) counts[i] = i < kStretches / 2 ? counts[2 * i] + counts[2 * i + 1] : 0;
-    }
-    allocations_a_stretch_ *= 2;
-  }
-  const auto [counted, is_new] = counts_.try_emplace(source);
+  while (index >= allocations_a_stretch_ * kStretches) Widen();
+  Source& source = sources_[is_torch];
+  source.calls.Allocated(thread, stack, [&](const CallLoops::Place& place) {
+    const auto [line, is_new] = source.lines.try_emplace(place.number);
+    if (is_new) line->second = {place, stack, {}};
+    ++line->second.counts[index / allocations_a_stretch_];
+  });
+  if (!is_torch) return;
+  const auto [counted, is_new] = counts_.try_emplace(stack);
   if (is_new) counted->second.first = index;
   ++counted->second.counts[index / allocations_a_stretch_];
 }
@@ -56,11 +70,8 @@ void IterationCounter::Before(uint64_t index, const EventBatch* batch, size_t i)
     forward = classification.module != 0 && classification.stage == Stage::kForward;
   }
   steps_.Before(index, *batch, i, kNothing, forward ? StepPass::kForward : StepPass::kNone);
-  if (steps_.steps().size() != steps_seen_) {
-    steps_seen_ = steps_.steps().size();
-    allocations_before_last_step_ = allocations_;
-  }
-  if (is_alloc && batch->stack(i) != 0) Count({batch->stack(i), batch->layer(i) == trace::TORCH});
+  if (steps_.ends() != ends_.size()) ends_.push_back({index, allocations_});
+  if (is_alloc && batch->stack(i) != 0) Count(batch->thread(i), batch->stack(i), batch->layer(i) == trace::TORCH);
 }
 
 Loop IterationCounter::LoopOfSteps() const {
@@ -77,53 +88,49 @@ Loop IterationCounter::LoopOfSteps() const {
   return loop;
 }
 
-// Of the numbers of iterations that many stacks share the lowest: the outermost loop.
-bool IterationCounter::FindStackLoop(uint64_t from_allocation, Loop* loop) const {
-  struct Stacks {
-    uint64_t count = 0;
-    Source earliest;
-  };
-  std::map<uint64_t, Stacks> by_iterations;
+IterationCounter::Spread IterationCounter::SpreadOf(const Counts& counts, size_t first, size_t last) const {
+  Spread spread;
+  uint64_t stretches = 0;
+  size_t begin = kStretches, end = 0;
+  for (size_t i = first; i <= last; ++i) {
+    if (counts[i] == 0) continue;
+    spread.iterations += counts[i];
+    ++stretches;
+    begin = std::min(begin, i);
+    end = i + 1;
+  }
+  const auto length = static_cast<double>(last - first + 1);
+  const double expected = std::min(static_cast<double>(spread.iterations), length);
+  spread.is_even = spread.iterations >= kLeastIterations && static_cast<double>(stretches) >= kLeastSpread * expected &&
+                   static_cast<double>(begin - first) <= kLatestStart * length &&
+                   static_cast<double>(end - first) >= kEarliestEnd * length;
+  return spread;
+}
+
+// The outermost line; of those at one depth the one that is come back to most often. What a pass repeats are its
+// layers.
+bool IterationCounter::FindLine(uint64_t from_allocation, bool is_torch, Loop* loop) const {
   const size_t first = from_allocation / allocations_a_stretch_;
   const size_t last = std::min<size_t>((allocations_ - 1) / allocations_a_stretch_, kStretches - 1);
-  const auto length = static_cast<double>(last - first + 1);
-  for (const auto& [source, counted] : counts_) {
-    const auto [stack, is_torch] = source;
-    if (!is_torch && !outside_.contains(stack)) continue;
-    const Counts& counts = counted.counts;
-    uint64_t iterations = 0, stretches = 0;
-    size_t begin = kStretches, end = 0;
-    for (size_t i = first; i <= last; ++i) {
-      if (counts[i] == 0) continue;
-      iterations += counts[i];
-      ++stretches;
-      begin = std::min(begin, i);
-      end = i + 1;
-    }
-    if (iterations < kLeastIterations) continue;
-    const StackClassification classification = classifier_->Of(stack);
-    const Stage stage = classification.stage;
-    const bool is_in_pass =
-        classification.in_forward || stage == Stage::kForward || stage == Stage::kLoss || stage == Stage::kBackward;
-    if (IsSetUp(stage) || (may_be_one_pass_ && is_in_pass)) continue;
-    const double expected = std::min(static_cast<double>(iterations), length);
-    if (static_cast<double>(stretches) < kLeastSpread * expected) continue;
-    if (static_cast<double>(begin - first) > kLatestStart * length) continue;
-    if (static_cast<double>(end - first) < kEarliestEnd * length) continue;
-    Stacks& stacks = by_iterations[iterations];
-    if (stacks.count++ == 0 || source < stacks.earliest) stacks.earliest = source;
+  const Line* found = nullptr;
+  for (const auto& [number, line] : sources_[is_torch].lines) {
+    if (line.place.in_pass || line.place.in_set_up) continue;
+    const Spread spread = SpreadOf(line.counts, first, last);
+    if (!spread.is_even) continue;
+    const auto order = [](const Line& each, uint64_t iterations) {
+      return std::make_tuple(each.place.depth, UINT64_MAX - iterations, each.place.number);
+    };
+    if (found != nullptr && order(*found, loop->iterations) < order(line, spread.iterations)) continue;
+    found = &line;
+    loop->iterations = spread.iterations;
   }
-  uint64_t most = 0;
-  for (const auto& [iterations, stacks] : by_iterations) most = std::max(most, stacks.count);
-  for (const auto& [iterations, stacks] : by_iterations) {
-    if (static_cast<double>(stacks.count) < kLeastStacks * static_cast<double>(most)) continue;
-    loop->kind = Loop::Kind::kStack;
-    std::tie(loop->stack, loop->is_torch) = stacks.earliest;
-    loop->last_event = events_;
-    loop->iterations = iterations;
-    return true;
-  }
-  return false;
+  if (found == nullptr) return false;
+  loop->kind = Loop::Kind::kLine;
+  loop->place = found->place.number;
+  loop->is_torch = is_torch;
+  loop->stack = found->stack;
+  loop->last_event = events_;
+  return true;
 }
 
 uint64_t IterationCounter::FirstStackOfCalls() const {
@@ -131,11 +138,10 @@ uint64_t IterationCounter::FirstStackOfCalls() const {
     uint64_t stacks = 0, first = UINT64_MAX, first_stack = 0;
   };
   std::map<uint64_t, Calls> by_count;
-  for (const auto& [source, counted] : counts_) {
-    const auto [stack, is_torch] = source;
+  for (const auto& [stack, counted] : counts_) {
     const StackClassification classification = classifier_->Of(stack);
     const auto count = std::accumulate(counted.counts.begin(), counted.counts.end(), uint64_t{0});
-    if (!is_torch || classification.module == 0 || count < kLeastIterations || IsSetUp(classification.stage)) continue;
+    if (classification.module == 0 || count < kLeastIterations || IsSetUp(classification.stage)) continue;
     Calls& calls = by_count[count];
     ++calls.stacks;
     if (counted.first >= calls.first) continue;
@@ -153,13 +159,15 @@ std::vector<Loop> IterationCounter::Loops() const {
   uint64_t rest = from_event_, allocations_before_rest = allocations_before_from_;
   if (steps.iterations > 0) {  // what repeats inside of a few steps is a part of them
     rest = steps.last_event + 1;
-    allocations_before_rest = allocations_before_last_step_;
+    const auto end = std::lower_bound(ends_.begin(), ends_.end(), std::make_pair(steps.last_event, uint64_t{0}));
+    if (end != ends_.end()) allocations_before_rest = end->second;
   }
   if (steps.iterations >= kLeastIterations) loops.push_back(std::move(steps));
   Loop loop;
   const auto whole = static_cast<double>(allocations_ - allocations_before_from_);
   const auto part = static_cast<double>(allocations_ - allocations_before_rest);
-  if (part > 0 && part >= kLeastTail * whole && FindStackLoop(allocations_before_rest, &loop)) {
+  if (part > 0 && part >= kLeastTail * whole &&
+      (FindLine(allocations_before_rest, true, &loop) || FindLine(allocations_before_rest, false, &loop))) {
     loop.first_event = rest;
     loops.push_back(std::move(loop));
   }

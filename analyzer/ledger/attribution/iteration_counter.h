@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// IterationCounter: what a program does again and again: its training steps, or, where it takes none, a stack that
-// allocates once in each iteration (a request of a server, a batch of an evaluation). Visits one replay, and then names
-// the loops, in the order in which they run:
+// IterationCounter: what a program does again and again: its training steps, or, where it takes none, a line that it
+// comes back to (a request of a server, a batch of an evaluation; call_loops.h). Visits one replay, and then names the
+// loops, in the order in which they run:
 //
 //      load | step step step step ... step | test batch, test batch, ... | save
-//             loop 0: steps                  loop 1: a stack that allocates once a batch
+//             loop 0: steps                  loop 1: a line that is called once a batch
 //
-// A stack's allocations are counted in equal stretches of all allocations, so that a loop is distinguished from what
-// happens often, but only at one place. (Not of all events: a program that frees everything at its end has half of them
-// there.) Segments that PyTorch's allocator takes from CUDA are no sign of an iteration: it takes them when its cache
-// is short. Memory: 264 bytes a stack. Deterministic: no clock is read. Not thread-safe.
+// How often a line is come back to is counted in equal stretches of all allocations, so that a loop is distinguished
+// from what happens often, but only at one place. (Not of all events: a program that frees everything at its end has
+// half of them there.) Memory: 264 bytes a stack, and as much a line. Deterministic: no clock is read. Not thread-safe.
 //
 //   IterationCounter counter(0, &classifier);
 //   replay.Run(&counter);
@@ -26,7 +25,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
+#include "ledger/attribution/call_loops.h"
 #include "ledger/attribution/label_replay.h"
 #include "ledger/attribution/stack_classification.h"
 #include "ledger/attribution/step_log.h"
@@ -35,17 +34,35 @@ namespace gpumem {
 
 // Something that repeats. An anchor is the state before an event at which an iteration ends.
 struct Loop {
-  enum class Kind : uint8_t { kSteps, kStack };
+  enum class Kind : uint8_t { kSteps, kLine };
   Kind kind = Kind::kSteps;
-  uint64_t stack = 0;                        // kStack: that allocates once an iteration
-  bool is_torch = false;                     // kStack: blocks of PyTorch's, else CUDA memory
+  uint64_t place = 0;                        // kLine: CallLoops' number of it; 0 where there is no loop
+  bool is_torch = false;                     // kLine: told by PyTorch's blocks, else by CUDA memory
+  uint64_t stack = 0;                        // kLine: the first allocation that came back to it
   uint64_t first_event = 0, last_event = 0;  // the stretch of the trace
-  uint64_t iterations = 0;                   // kStack: about; stretches are counted whole
+  uint64_t iterations = 0;                   // kLine: about; stretches are counted whole
   std::vector<uint64_t> anchors;             // kSteps
   bool are_marked = false;                   // kSteps: the program marks its steps
+};
 
-  // kStack: whether the event is the one of `stack` that an iteration has.
-  bool Ticks(uint64_t index, const EventBatch& batch, size_t i) const;
+// Tells in a later replay when the iterations of a line end. Not thread-safe.
+class LoopClock {
+ public:
+  LoopClock(const Loop& loop, const StackClassifier& classifier)
+      : place_(loop.place),
+        is_torch_(loop.is_torch),
+        first_event_(loop.first_event),
+        last_event_(loop.last_event),
+        calls_(classifier.stacks(), classifier.resolve()) {}
+
+  // Of each event, in order: whether it begins an iteration.
+  bool Ticks(uint64_t index, const EventBatch& batch, size_t i);
+
+ private:
+  uint64_t place_;
+  bool is_torch_;
+  uint64_t first_event_, last_event_;
+  CallLoops calls_;
 };
 
 // Fewer say nothing about growth.
@@ -53,13 +70,15 @@ inline constexpr uint64_t kLeastIterations = 8;
 
 class IterationCounter final : public LabelVisitor {
  public:
-  // What was before `from_ns` is left out. `may_be_one_pass`: the trace may be of a single forward or backward pass,
-  // whose layers repeat: then only stacks outside of both tell an iteration.
-  IterationCounter(uint64_t from_ns, StackClassifier* classifier, bool may_be_one_pass = false)
-      : from_ns_(from_ns), classifier_(classifier), may_be_one_pass_(may_be_one_pass), steps_(Measure::kAllocated) {}
+  // What was before `from_ns` is left out.
+  IterationCounter(uint64_t from_ns, StackClassifier* classifier)
+      : from_ns_(from_ns),
+        classifier_(classifier),
+        sources_{Source(*classifier), Source(*classifier)},
+        steps_(Measure::kAllocated) {}
 
   void BlockEnded(const TorchBlock&, const BlockLabel&, uint64_t, bool) override {}
-  void CudaEnded(const CudaLife& life, uint64_t) override { outside_.insert(life.stack); }
+  void CudaEnded(const CudaLife&, uint64_t) override {}
   void Before(uint64_t index, const EventBatch* batch, size_t i) override;
 
   // After the replay.
@@ -76,22 +95,38 @@ class IterationCounter final : public LabelVisitor {
     uint64_t first = 0;  // allocation
   };
 
-  using Source = std::pair<uint64_t, bool>;  // stack, and whether it allocates PyTorch's blocks
+  struct Line {
+    CallLoops::Place place;
+    uint64_t stack = 0;  // that came back first
+    Counts counts{};
+  };
+  // PyTorch's blocks, or CUDA memory: segments, which PyTorch takes when its cache is short, are no sign of an
+  // iteration where it has blocks.
+  struct Source {
+    explicit Source(const StackClassifier& classifier) : calls(classifier.stacks(), classifier.resolve()) {}
+    CallLoops calls;
+    absl::flat_hash_map<uint64_t, Line> lines;  // by place
+  };
+  struct Spread {
+    uint64_t iterations = 0;
+    bool is_even = false;  // over all that is looked at
+  };
 
-  void Count(Source source);
+  void Count(uint32_t thread, uint64_t stack, bool is_torch);
+  void Widen();
   Loop LoopOfSteps() const;
-  bool FindStackLoop(uint64_t from_allocation, Loop* loop) const;
+  Spread SpreadOf(const Counts& counts, size_t first, size_t last) const;
+  bool FindLine(uint64_t from_allocation, bool is_torch, Loop* loop) const;
 
   uint64_t from_ns_;
   StackClassifier* classifier_;
-  bool may_be_one_pass_;
+  std::array<Source, 2> sources_;  // CUDA memory, PyTorch's blocks
   StepLog steps_;
-  absl::flat_hash_map<Source, Counted> counts_;
-  absl::flat_hash_set<uint64_t> outside_;  // stacks of CUDA memory that is not PyTorch's segments
+  absl::flat_hash_map<uint64_t, Counted> counts_;  // of PyTorch's blocks, by stack
   uint64_t allocations_a_stretch_ = 1;
-  uint64_t allocations_ = 0;  // so far; the next two: before that moment
-  uint64_t allocations_before_from_ = 0, allocations_before_last_step_ = 0;
-  size_t steps_seen_ = 0;
+  uint64_t allocations_ = 0;  // so far
+  uint64_t allocations_before_from_ = 0;
+  std::vector<std::pair<uint64_t, uint64_t>> ends_;  // of steps: event, and allocations before
   uint64_t events_ = 0;
   uint64_t from_event_ = 0;
 };

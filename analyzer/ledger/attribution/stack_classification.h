@@ -55,6 +55,8 @@ class StackClassifier {
       : stacks_(stacks), rules_(rules), resolve_(std::move(resolve)) {}
 
   StackClassification Of(uint64_t stack_id);
+  const StackTable* stacks() const { return stacks_; }
+  const FrameResolver& resolve() const { return resolve_; }
   // The modules whose calls the stack stands in, innermost first, each once.
   std::vector<uint32_t> ModulePath(uint64_t stack_id) const;
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpumem/trace.pb.h"
+#include "ledger/attribution/step_ends.h"
 #include "trace/event_batch.h"
 
 namespace gpumem {
@@ -53,6 +54,7 @@ void StepLog::ForgetDerived() {
   if (source_ == StepSource::kUser) return;
   source_ = StepSource::kUser;
   steps_.clear();
+  optimizers_.clear();
   is_open_ = false;
 }
 
@@ -91,15 +93,46 @@ void StepLog::Before(uint64_t index, const EventBatch& batch, size_t i, const Me
   if (const uint64_t stated = batch.handle(i) >> 32; stated != 0) count = stated;
   if (is_users) return;
   source_ = StepSource::kOptimizer;
-  const auto optimizer = static_cast<uint32_t>(batch.handle(i));
-  if (optimizer_ == 0) optimizer_ = optimizer;
-  if (optimizer != optimizer_ || batch.size(i) == 0) return;
+  if (batch.size(i) == 0) return;
   Close(before, true);
-  Begin(steps_.size() + dropped_ + 1, before);
+  if (dropped_ == 0) optimizers_.push_back(static_cast<uint32_t>(batch.handle(i)));
+  Begin(steps_.size() + 1, before);
+}
+
+void StepLog::Absorb(const Step& later, Step* step) const {
+  step->backward_passes += later.backward_passes;
+  if (later.trainer_step != 0) step->trainer_step = later.trainer_step;
+  if (later.epoch != 0) step->epoch = later.epoch;
+  if (Of(later.peak.values) > Of(step->peak.values)) step->peak = later.peak;
+  step->end = later.end;
+}
+
+// Makes steps of pieces. Behind the last step only what is open is left.
+void StepLog::Join() {
+  const std::vector<bool> ends = StepEnds(optimizers_);
+  std::vector<Step> joined;
+  bool goes_on = false;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (goes_on) {
+      Absorb(steps_[i], &joined.back());
+    } else {
+      joined.push_back(steps_[i]);
+      joined.back().number = joined.size();
+    }
+    goes_on = !ends[i];
+  }
+  if (goes_on) {
+    Step last = joined.back();
+    joined.pop_back();
+    if (is_open_) Absorb(std::exchange(open_, last), &open_);
+  }
+  open_.number = joined.size() + dropped_ + 1;
+  steps_ = std::move(joined);
 }
 
 void StepLog::Finish(uint64_t index, const MeasureValues& values) {
   const StepPoint at{index == 0 ? 0 : index - 1, last_ns_, values};
+  if (source_ == StepSource::kOptimizer) Join();
   if (!is_open_) return;
   // Without a single step of an optimizer nothing tells where steps begin.
   if (source_ == StepSource::kUser || (source_ == StepSource::kOptimizer && trains_)) Close(at, false);

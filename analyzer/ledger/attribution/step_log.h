@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // StepLog: the steps of a training and what memory did in each. Where the program says where its steps begin
-// (docs/marks.md) that holds; else a step ends when the step of the first optimizer does, and the first one begins with
-// the first forward pass. What follows the last step is one of its own, not complete, where it trains: autograd keeps
-// tensors, or a request fails in it.
+// (docs/marks.md) that holds; else a step ends when the step of an optimizer does (step_ends.h: of which), and the
+// first one begins with the first forward pass. What follows the last step is one of its own, not complete, where it
+// trains: autograd keeps tensors, or a request fails in it.
 //
 //      setup | forward backward optimizer | forward backward optimizer | forward ...
 //            ^ 1                          ^ 2                          ^ 3, not complete
@@ -66,9 +66,12 @@ class StepLog {
   void Before(uint64_t index, const EventBatch& batch, size_t i, const MeasureValues& values, StepPass pass);
   void Finish(uint64_t index, const MeasureValues& values);
 
+  // Ends of steps of any optimizer, or of the program's own, so far.
+  size_t ends() const { return steps_.size(); }
   // Whether `pass` matters for the next event.
   bool waits() const { return !is_open_ && source_ == StepSource::kNone; }
 
+  // The rest is known behind Finish().
   const std::vector<Step>& steps() const { return steps_; }
   StepSource source() const { return source_; }
   uint64_t unlisted() const { return dropped_; }  // steps beyond kMaxSteps
@@ -83,17 +86,19 @@ class StepLog {
   void Close(const StepPoint& at, bool complete);
   void ForgetDerived();
   void Train(uint32_t kind, StepPass pass, const StepPoint& before);
+  void Join();
+  void Absorb(const Step& later, Step* step) const;
 
   Measure measure_;
-  std::vector<Step> steps_;
+  std::vector<Step> steps_;           // until they are joined: a piece for each of `optimizers_`
+  std::vector<uint32_t> optimizers_;  // whose step ended each
   StepSource source_ = StepSource::kNone;
   Step open_;
   bool is_open_ = false;
-  bool trains_ = false;       // in the open step
+  bool trains_ = false;       // in the open step, or piece
   bool is_backward_ = false;  // the last pass in it
   bool has_begun_ = false;    // a forward or backward pass ran in it
   bool evaluates_ = false;    // an evaluation ran in it, and no such pass since
-  uint64_t optimizer_ = 0;    // that counts the steps
   uint64_t last_ns_ = 0;
   uint64_t dropped_ = 0;
 };

@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "ledger/leaks/leak_rows.h"
-#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -31,17 +30,13 @@ LeakFinder::LeakFinder(const Analysis* analysis, const StackTable* stacks, const
   for (const DeviceAnalysis& device : analysis->devices) findings_.devices.push_back({device.device, {}, 0});
 }
 
-// A history that others recorded begins and ends anywhere.
-LabelVisitor* LeakFinder::BeginFirst(const LabelReplay&) {
-  const bool is_import = ImportInfoOf(analysis_->process.settings).any();
-  return &counter_.emplace(request_.from_ns, &classifier_, is_import);
-}
+LabelVisitor* LeakFinder::BeginFirst(const LabelReplay&) { return &counter_.emplace(request_.from_ns, &classifier_); }
 
 void LeakFinder::EndFirst(const LabelReplay&) { loops_ = counter_->Loops(); }
 
 LabelVisitor* LeakFinder::BeginSecond(const LabelReplay& replay) {
   if (loops_.empty()) return nullptr;
-  return &survival_pass_.emplace(&replay, loops_);
+  return &survival_pass_.emplace(&replay, loops_, classifier_);
 }
 
 std::vector<LeakLoop> LeakFinder::DescribeLoops() const {
@@ -50,7 +45,7 @@ std::vector<LeakLoop> LeakFinder::DescribeLoops() const {
     LeakLoop& loop = described.emplace_back();
     loop.are_steps = loops_[i].kind == Loop::Kind::kSteps;
     if (!loop.are_steps) loop.place = place_of_(loops_[i].stack);
-    loop.iterations = survival_pass_->IterationsOf(i);
+    loop.iterations = survival_pass_->IterationsOf(i) + (loop.are_steps ? 0 : 1);  // the last one has no end
     const auto [begin, end] = survival_pass_->AnchorsOf(i);
     if (begin == end) continue;
     loop.from_ns = survival_pass_->TimeOf(begin);

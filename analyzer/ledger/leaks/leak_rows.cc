@@ -120,10 +120,10 @@ class RowMaker {
     const size_t judged = window.first + verdict.first_rise;
     const size_t gap = std::max(verdict.longest_gap, verdict.first_rise + 1);
     const size_t rise = FirstRise(values, window.begin + delay + 1, judged, gap);
-    // What is counted for the first time at an anchor was allocated `delay` iterations before it. Steps end at their
-    // anchors, and what the first one keeps is in the baseline; other iterations begin there.
+    // What is counted for the first time at an anchor was allocated `delay` iterations before it. Iterations end at
+    // their anchors, and what the first one keeps is in the baseline.
     size_t iteration = rise - window.begin - delay;
-    if (sources_.are_steps[loop] && iteration > 1) ++iteration;
+    if (iteration > 1) ++iteration;
     row->since_iteration = (iteration - 1) * pass_.StrideOf(loop) + 1;
     row->since_ns = pass_.TimeOf(rise - delay);
     return true;

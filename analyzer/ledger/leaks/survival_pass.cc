@@ -69,8 +69,10 @@ void SurvivalCurve::AddTo(Values* values) const {
   }
 }
 
-SurvivalPass::SurvivalPass(const LabelReplay* replay, const std::vector<Loop>& loops) : replay_(replay), loops_(loops) {
+SurvivalPass::SurvivalPass(const LabelReplay* replay, const std::vector<Loop>& loops, const StackClassifier& classifier)
+    : replay_(replay), loops_(loops) {
   for (const Loop& loop : loops) {
+    if (loop.kind == Loop::Kind::kLine) clock_.emplace(loop, classifier);
     Pace& pace = paces_.emplace_back();
     pace.stride = (loop.iterations + kMaxAnchors - 1) / kMaxAnchors;
     pace.delay = DelayFor(loop.iterations / std::max<uint64_t>(pace.stride, 1));
@@ -98,8 +100,8 @@ void SurvivalPass::NoteHighest() {
     highest_now_[slot] = std::max(highest_now_[slot], state.values(slot).allocated);
 }
 
-bool SurvivalPass::IsIteration(const Loop& loop, uint64_t index, const EventBatch* batch, size_t i) {
-  if (loop.kind == Loop::Kind::kStack) return batch != nullptr && loop.Ticks(index, *batch, i);
+bool SurvivalPass::IsIteration(const Loop& loop, uint64_t index, bool ticks) {
+  if (loop.kind == Loop::Kind::kLine) return ticks;
   if (next_step_ >= loop.anchors.size() || loop.anchors[next_step_] > index) return false;
   ++next_step_;
   return true;
@@ -109,8 +111,9 @@ void SurvivalPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   if (batch != nullptr && batch->kind(i) == trace::ALLOC) ended_.clear();
   if (batch != nullptr) last_ns_ = std::max(last_ns_, batch->time_ns(i));
   NoteHighest();
+  const bool ticks = clock_ && batch != nullptr && clock_->Ticks(index, *batch, i);
   while (loop_ < loops_.size() && index > loops_[loop_].last_event + 1) ++loop_;
-  if (loop_ == loops_.size() || !IsIteration(loops_[loop_], index, batch, i)) return;
+  if (loop_ == loops_.size() || !IsIteration(loops_[loop_], index, ticks)) return;
   Pace& pace = paces_[loop_];
   if (pace.iterations++ % pace.stride != 0) return;
   if (!std::exchange(pace.has_anchor, true)) pace.first_anchor = anchors_.size();

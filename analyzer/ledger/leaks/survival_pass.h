@@ -14,7 +14,7 @@
 // Memory is bounded by the stacks and the anchors at which they change; of very many iterations every n-th is an
 // anchor. Not thread-safe.
 //
-//   SurvivalPass pass(&replay, loops);
+//   SurvivalPass pass(&replay, loops, classifier);
 //   replay.Run(&pass);
 //   for (const auto& [key, curve] : pass.curves()) curve.Values(pass.anchor_count());
 
@@ -22,6 +22,7 @@
 #define GPUMEM_ANALYZER_LEDGER_LEAKS_SURVIVAL_PASS_H_
 
 #include <cstdint>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -77,8 +78,8 @@ class SurvivalCurve {
 
 class SurvivalPass final : public LabelVisitor {
  public:
-  // `loops`: in the order of the trace, not overlapping.
-  SurvivalPass(const LabelReplay* replay, const std::vector<Loop>& loops);
+  // `loops`: in the order of the trace, not overlapping, at most one of a line.
+  SurvivalPass(const LabelReplay* replay, const std::vector<Loop>& loops, const StackClassifier& classifier);
 
   void BlockSaved(const TorchBlock& block) override;
   void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
@@ -121,11 +122,12 @@ class SurvivalPass final : public LabelVisitor {
     std::vector<uint64_t> saved;  // bytes, by slot, between the first iteration's end and the last one's
   };
   void NoteHighest();
-  bool IsIteration(const Loop& loop, uint64_t index, const EventBatch* batch, size_t i);
+  bool IsIteration(const Loop& loop, uint64_t index, bool ticks);
   void Live(const SurvivorKey& key, uint64_t alloc_event, uint64_t end, uint64_t bytes);
 
   const LabelReplay* replay_;
   const std::vector<Loop>& loops_;
+  std::optional<LoopClock> clock_;
   std::vector<Pace> paces_;
   std::vector<uint64_t> anchors_, times_;           // events, and when
   std::vector<uint32_t> delays_;                    // by anchor
