@@ -80,7 +80,87 @@ high()
 nearly()
 """,
     "nothing": "pass\n",
+    # Sound: what a step keeps for the next one is used there.
+    "averaged": "import copy\naverage = copy.deepcopy(model)\nfor i in range(8):\n    step(4096)\n    with torch.no_grad():\n        [a.lerp_(p, 0.1) for a, p in zip(average.parameters(), model.parameters())]\n",
+    "prefetching": """
+batch = torch.randn(32768, 1024).to("cuda")
+for i in range(8):
+    following = torch.randn(32768, 1024).to("cuda")
+    optimizer.zero_grad(set_to_none=True)
+    model(batch).square().mean().backward()
+    optimizer.step()
+    batch = following
+""",
+    "accumulating": """
+for i in range(8):
+    for part in range(4):
+        model(torch.randn(64, 1024, device="cuda")).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+""",
+    "dead_attempts": """
+torch.cuda.set_per_process_memory_fraction((256 << 20) / torch.cuda.get_device_properties(0).total_memory)
+errors = []
+def attempt(size):
+    held = torch.empty(size, dtype=torch.uint8, device="cuda")
+    return torch.cat([held, held, held])
+for size in (96 << 20, 64 << 20, 40 << 20):
+    try:
+        attempt(size)
+    except torch.cuda.OutOfMemoryError as error:
+        errors.append(error)
+""",
 }
+
+# What lives too long, and the same program mended: name -> (check, program, which looks at `mended`).
+PAIRS = {
+    "late": ("peak.gradients_in_forward", """
+model = nn.Sequential(*[nn.Linear(2048, 2048) for _ in range(8)]).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(8):
+    if mended:
+        optimizer.zero_grad()
+    loss = model(torch.randn(2048, 2048, device="cuda")).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""),
+    "slots": ("peak.carried_over", """
+model = nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 8192)).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+slots = [None, None]
+def forward(i):
+    slots[i % 2] = model(torch.randn(2048, 512, device="cuda")).square()
+    return slots[i % 2]
+for step in range(8):
+    for i in range(4):
+        forward(i).mean().backward()
+        if mended:
+            slots[i % 2] = None
+    optimizer.step()
+    optimizer.zero_grad()
+"""),
+    "resumed": ("peak.checkpoint_copy", """
+import os, tempfile
+path = os.path.join(tempfile.mkdtemp(), "last.pt")
+torch.save(model.state_dict(), path)
+torch.cuda.empty_cache()
+state = torch.load(path, map_location="cpu" if mended else None)
+model.load_state_dict(state)
+for i in range(8):
+    step()
+os.remove(path)
+"""),
+    "foreach": ("peak.foreach_temporaries", """
+model = nn.Sequential(*[nn.Linear(2048, 2048) for _ in range(8)]).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), fused=True if mended else None)
+for i in range(5):
+    optimizer.zero_grad()
+    model(torch.randn(64, 2048, device="cuda")).square().mean().backward()
+    optimizer.step()
+"""),
+}
+TOO_LONG = ("peak.gradients_in_forward", "peak.carried_over", "peak.checkpoint_copy", "peak.foreach_temporaries")
 
 
 class ExplainTest(unittest.TestCase):
@@ -90,7 +170,8 @@ class ExplainTest(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         programs = []
-        for name, text in PROGRAMS.items():
+        pairs = {f"{name}{end}": f"mended = {mended}\n{text}" for name, (_, text) in PAIRS.items() for end, mended in (("", False), ("_mended", True))}
+        for name, text in {**PROGRAMS, **pairs}.items():
             (cls.folder / name).mkdir()
             programs.append(cls.folder / name / "program.py")
             programs[-1].write_text(HEAD + text)
@@ -165,6 +246,26 @@ class ExplainTest(unittest.TestCase):
         self.assertEqual(check["outcome"], "found")
         self.assertEqual(check["saving_bytes"], 8192 * 1024 * 4)
         self.assertIn("program.py", check["evidence"])
+
+    def test_what_is_said_to_be_saved_is_what_the_mended_program_saves(self):
+        for name, (check_id, _) in PAIRS.items():
+            with self.subTest(name):
+                peaks = [truth.report(SETUP, self.trace(of))["devices"][0]["peak"]["allocated_bytes"] for of in (name, f"{name}_mended")]
+                check = self.check(name, check_id)
+                self.assertEqual((check["outcome"], check["saving_basis"]), ("found", "exact"), check)
+                self.assertAlmostEqual(check["saving_bytes"], peaks[0] - peaks[1], delta=(peaks[0] - peaks[1]) / 20)
+                self.assertNotEqual(self.check(f"{name}_mended", check_id)["outcome"], "found")
+
+    def test_what_is_needed_does_not_live_too_long(self):
+        for name in ("plain", "averaged", "prefetching", "accumulating"):
+            for check_id in TOO_LONG:
+                with self.subTest(name, check=check_id):
+                    self.assertNotEqual(self.check(name, check_id)["outcome"], "found")
+
+    def test_what_attempts_that_failed_hold(self):
+        oom = json.loads(subprocess.run([SETUP.gpumem, "oom", "--json", self.trace("dead_attempts")], capture_output=True, text=True).stdout)
+        actions = [action for action in oom["ooms"][-1]["actions"] if "failed attempts" in action["action"]]
+        self.assertEqual([action["bytes"] for action in actions], [(96 + 64) << 20], oom)
 
     def test_a_leak_by_its_rate(self):
         answer = self.explain("leak", "leak")

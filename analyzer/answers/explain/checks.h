@@ -20,15 +20,13 @@
 namespace gpumem {
 
 struct Moment;
-class PeakWithout;
 
 // What the checklists look at. All of it outlives them.
 struct ExplainSubject {
-  const ReportInput* input = nullptr;      // with attribution (the peak's moment, steps, modules) and leaks
+  const ReportInput* input = nullptr;      // with attribution (the peak's moment, steps, modules), leaks, `without`
   const DeviceAnalysis* device = nullptr;  // the one to speak of; nullptr: no GPU memory at all
   const ObjectTable* objects = nullptr;    // of the program's tensors
   const WhatIfAnswer* what_if = nullptr;   // other settings of PyTorch's allocator; nullptr: nobody was asked
-  const PeakWithout* without = nullptr;    // parts of the peak; nullptr: it was not counted
 
   // The moment of the device's peak; nullptr where it was not attributed.
   const Moment* PeakMoment() const;

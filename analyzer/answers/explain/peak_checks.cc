@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <string>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "answers/explain/checks.h"
-#include "answers/explain/peak_without.h"
 #include "answers/parts/model_parts.h"
+#include "answers/report/peak_without.h"
+#include "answers/report/remedies.h"
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/verdict.h"
@@ -23,7 +23,7 @@ namespace {
 // From this share of the peak on, a part of it is worth a word.
 constexpr uint64_t kPercentWorth = 5;
 constexpr uint64_t kPercentOfLine = 20;
-constexpr uint64_t kPercentCarried = 1;
+constexpr uint64_t kPercentTooLong = 1;
 constexpr size_t kLeastStepsToJudge = 3;
 constexpr uint64_t kRecursPercent = 98;
 // Bytes of state for each trainable number: two of four bytes in Adam; an optimizer with 8 bit states has two of one.
@@ -55,17 +55,27 @@ class Peak {
         live_(LiveAtPeak(device_, measure_)),
         categories_(CategoriesOfPeak(moment, measure_, bytes_).bytes),
         model_(TotalsOf(*input_.attribution, *subject.objects).all),
-        without_(subject.without) {}
+        without_(subject.input->without) {}
 
   std::vector<Check> Walk() const {
-    return {Once(),       Line(), Activations(), GradientsInForward(), CarriedOver(), OptimizerState(),
-            Parameters(), Loss(), Outside(),     OtherProcesses()};
+    return {Once(),
+            Line(),
+            Activations(),
+            TooLong(PeakPart::kGradients, "Are old gradients alive where none are needed?"),
+            TooLong(PeakPart::kCarried, "Is something alive from an earlier step or micro-batch?"),
+            TooLong(PeakPart::kLoaded, "Does a loaded checkpoint stay on the GPU?"),
+            TooLong(PeakPart::kForeach, "Does the optimizer's step make many temporaries at once?"),
+            OptimizerState(),
+            Parameters(),
+            Loss(),
+            Outside(),
+            OtherProcesses()};
   }
 
  private:
   uint64_t Of(Category category) const { return categories_[Index(category)]; }
   // No advice lets go of more than all of them; without them the peak is another moment's, where that was counted.
-  void SaveAll(uint64_t bytes, PeakWithout::Part part, Check* check) const {
+  void SaveAll(uint64_t bytes, PeakPart part, Check* check) const {
     const auto left = without_ == nullptr ? std::nullopt : without_->Of(part);
     const bool is_counted = left.has_value() && measure_ == Measure::kAllocated;
     check->saving = {SavingBasis::kAtMost, is_counted ? bytes_ - std::min(bytes_, *left) : bytes};
@@ -75,12 +85,6 @@ class Peak {
   std::string OfPeak(uint64_t bytes) const {
     return absl::StrCat(FormatBytes(bytes), " (", ShareCell(bytes, bytes_), " of the peak)");
   }
-  const AttributedStep* StepOfPeak() const {
-    for (const AttributedStep& each : input_.attribution->steps)
-      if (moment_.step != 0 && each.step.number == moment_.step) return &each;
-    return nullptr;
-  }
-
   Check Once() const {
     Check check = AskOfPeak("recurs", "Do most steps need as much, or is it one moment?");
     uint64_t next = 0, as_high = 0, steps = 0;
@@ -126,7 +130,7 @@ class Peak {
     if (IsLasting(lines[0])) return check;  // nothing that is computed
     check.outcome = CheckOutcome::kFound;
     check.action = "compute it in parts, in place, or in a smaller type";
-    SaveAll(lines[0].use.bytes, PeakWithout::kLine, &check);
+    SaveAll(lines[0].use.bytes, PeakPart::kLine, &check);
     return check;
   }
 
@@ -152,54 +156,28 @@ class Peak {
     check.action =
         "recompute activations (torch.utils.checkpoint) or take a smaller batch; gpumemshim plan -- CMD measures "
         "either";
-    SaveAll(Of(Category::kActivation), PeakWithout::kActivations, &check);
+    SaveAll(Of(Category::kActivation), PeakPart::kActivations, &check);
     return check;
   }
 
-  Check GradientsInForward() const {
-    Check check = AskOfPeak("gradients_in_forward", "Are old gradients alive where none are needed?");
-    const Stage stage = StageWhenReached(live_, input_);
-    const uint64_t gradients = Of(Category::kGradient);
-    check.evidence =
-        absl::StrCat(FormatBytes(gradients), " of gradients at the peak",
-                     stage == Stage::kNone ? std::string() : absl::StrCat(", which is in ", StageName(stage)));
-    const bool unused = stage == Stage::kForward || stage == Stage::kLoss || stage == Stage::kEvaluation;
-    if (!unused || !HasPercent(gradients, bytes_, kPercentCarried)) return check;
-    check.outcome = CheckOutcome::kFound;
-    check.action =
-        "optimizer.zero_grad(set_to_none=True) before the forward pass (not while gradients are accumulated)";
-    check.saving = {SavingBasis::kAtMost, gradients};
-    return check;
-  }
-
-  // Of stacks all of whose memory was allocated before the step began, and which is neither model nor optimizer.
-  Check CarriedOver() const {
-    Check check = AskOfPeak("carried_over", "Is something alive from an earlier step?");
-    const AttributedStep* const step = StepOfPeak();
-    if (step == nullptr || step->step.number <= 1) {
+  // What lives too long: what it would save is counted, or nothing is said.
+  Check TooLong(PeakPart part, const char* question) const {
+    Check check = AskOfPeak(std::string(PeakPartName(part)).c_str(), question);
+    const auto left = without_ == nullptr ? std::nullopt : without_->Of(part);
+    if (!left.has_value()) {
       check.outcome = CheckOutcome::kUnknown;
-      check.evidence = "the peak is in the first step, or outside of all";
+      check.evidence = "the lives of blocks were not counted: too many events, or some are missing";
       return check;
     }
-    absl::flat_hash_map<uint64_t, uint64_t> newest;
-    for (const StackUse& use : live_.stacks) newest[use.stack_id] = std::max(newest[use.stack_id], use.newest_ns);
-    uint64_t bytes = 0;
-    std::vector<StackUse> carried;
-    for (const AttributedUse& use : moment_.uses) {
-      const bool of_a_step = use.category == Category::kActivation || use.category == Category::kTemporary ||
-                             use.category == Category::kInput;
-      const auto found = newest.find(use.stack_id);
-      if (!of_a_step || IsSetUp(use.stage) || found == newest.end() || found->second >= step->step.start.time_ns)
-        continue;
-      bytes += use.bytes;
-      carried.push_back(StackUseOf(use));
+    check.evidence = "nothing that would lower the peak by 1 % or more";
+    for (const Remedy& remedy : RemediesOfPeak(input_, device_, kPercentTooLong)) {
+      if (remedy.part != part) continue;
+      check.outcome = CheckOutcome::kFound;
+      check.evidence =
+          absl::StrCat(EvidenceOf(remedy), "; without that the peak would be ", FormatBytes(remedy.peak_without));
+      check.action = std::string(ActionOf(part));
+      check.saving = {SavingBasis::kExact, remedy.saving()};
     }
-    check.evidence = absl::StrCat(FormatBytes(bytes), " from before step ", moment_.step);
-    if (!HasPercent(bytes, bytes_, kPercentCarried)) return check;
-    absl::StrAppend(&check.evidence, MostText(carried, input_));
-    check.outcome = CheckOutcome::kFound;
-    check.action = "let go of it before the next step (del, or keep loss.item() instead of loss)";
-    check.saving = {SavingBasis::kAtMost, bytes};
     return check;
   }
 
@@ -245,7 +223,7 @@ class Peak {
     if (!HasPercent(bytes, bytes_, kPercentWorth)) return check;
     check.outcome = CheckOutcome::kFound;
     check.action = "compute the loss in chunks over the tokens, or with a fused linear and cross-entropy kernel";
-    SaveAll(bytes, PeakWithout::kLoss, &check);
+    SaveAll(bytes, PeakPart::kLoss, &check);
     return check;
   }
 

@@ -10,6 +10,7 @@
 #include "answers/oom/oom_story.h"
 #include "answers/parts/pin_lines.h"
 #include "answers/report/leak_words.h"
+#include "answers/report/remedies.h"
 #include "answers/report/sections.h"
 #include "base/format.h"
 
@@ -17,9 +18,9 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kMaxStacksByStage = 500;
-// From this share of the live memory on, a stage is worth a word.
+// From this share of the live memory on, activations are worth a word.
 constexpr uint64_t kPercentOfStage = 30;
-// From this share of PyTorch's segments on, idle memory is worth the first word.
+// From this share of PyTorch's segments on, idle memory is worth a word before what fills the device.
 constexpr uint64_t kPercentIdle = 10;
 constexpr uint64_t kPercentGrown = 20;
 constexpr uint64_t kManyRetries = 10;
@@ -52,13 +53,15 @@ class Adviser {
     }
     // Little idle memory carries this one request, and not the next.
     const bool much_is_idle = HasPercent(oom_.fragmentation.free, oom_.fragmentation.reserved, kPercentIdle);
+    Growth();
+    TooLong();
     if (much_is_idle) Fragmentation();
     KeptSegments();
     Others();
     OtherCudaMemory();
-    Growth();
-    Stages();
-    if (!much_is_idle) Fragmentation();
+    Activations();
+    if (!much_is_idle && actions_.size() == certain) Fragmentation();
+    OptimizerState();
     if (oom_.described) SortFrom(certain);
     Missing();
     Retries();
@@ -151,28 +154,42 @@ class Adviser {
     Add("gpumemshim leaks: see what grows from step to step", LeakHeadline(*input_.leaks, oom_.device), grown);
   }
 
-  void Stages() {
-    std::map<Stage, uint64_t> stages = LiveByStage(oom_.live, input_);
-    stages[Stage::kForward] += stages[Stage::kEvaluation];  // a forward pass too: a smaller batch helps it as much
-    const auto advise = [&](Stage stage, absl::string_view advice) {
-      const uint64_t bytes = stages[stage];
-      if (!HasPercent(bytes, oom_.live.bytes, kPercentOfStage)) return;
-      Add(std::string(advice),
-          absl::StrCat(FormatBytes(bytes), " (", Share(bytes, oom_.live.bytes),
-                       ") of the live memory was allocated in ", StageTitle(stage)),
-          bytes);
-    };
-    advise(Stage::kForward, "a smaller batch, or activation checkpointing (torch.utils.checkpoint)");
-    advise(Stage::kOptimizer, "shard or offload the optimizer's state (FSDP, ZeRO), or keep it in 8 bits");
-    advise(Stage::kConstruction, "a smaller data type for the weights, or shard them (FSDP)");
+  // What dead attempts hold, and what lives too long.
+  void TooLong() {
+    for (const Remedy& remedy : RemediesOfFailure(input_, oom_))
+      Add(std::string(ActionOf(remedy.part)), EvidenceOf(remedy), remedy.held);
+  }
+
+  // Of what autograd keeps a backward pass needs all; made again when it does, it is not there now.
+  void Activations() {
+    const uint64_t bytes = input_.without == nullptr ? 0 : input_.without->ActivationsAt(oom_.event_index);
+    if (!HasPercent(bytes, oom_.values.allocated, kPercentOfStage)) return;
+    Add("recompute activations (torch.utils.checkpoint)",
+        absl::StrCat("autograd keeps ", FormatBytes(bytes), " (", Share(bytes, oom_.values.allocated),
+                     ") of the live memory for the backward pass: no more than that is saved"),
+        bytes);
+  }
+
+  // A first step makes all of it: this request is one of many.
+  void OptimizerState() {
+    const uint64_t more = input_.without == nullptr ? 0 : input_.without->StateMissingAt(oom_.event_index);
+    if (more <= MissingBytes(oom_)) return;
+    Add(absl::StrCat("free at least ", FormatBytes(more - std::min(more, oom_.would_have_fit)),
+                     " before the optimizer's first step, or take an optimizer with less state"),
+        absl::StrCat("its state needs at least ", FormatBytes(more),
+                     " more, as much for each parameter as for the first ones; ", "at most ",
+                     FormatBytes(oom_.would_have_fit), " would have fit"),
+        more);
   }
 
   void Missing() {
+    if (input_.without != nullptr && input_.without->StateMissingAt(oom_.event_index) > MissingBytes(oom_)) return;
     const bool is_bounded = !oom_.limited || oom_.limit != 0;
     const uint64_t missing = MissingBytes(oom_);
     if (!is_bounded || missing == 0) return;
     Add(absl::StrCat("free ", FormatBytes(missing), " before this request, or ask for as much less"),
-        absl::StrCat("at most ", FormatBytes(oom_.would_have_fit), " would have fit of ", FormatBytes(oom_.requested)),
+        absl::StrCat("at most ", FormatBytes(oom_.would_have_fit), " would have fit of ", FormatBytes(oom_.requested),
+                     "; what the program needs after it is not known"),
         missing);
   }
 

@@ -8,6 +8,7 @@
 #include "answers/parts/attribution_answer.h"
 #include "answers/parts/categories.h"
 #include "answers/parts/moment_fields.h"
+#include "answers/report/remedies.h"
 #include "answers/report/sections.h"
 #include "answers/report/trace_answer.h"
 #include "answers/report/verdict.h"
@@ -30,6 +31,8 @@ Datum ResidualDatum(const ResidualUse& use) {
                         {"peak_module_bytes", use.peak_module_bytes, kPeaks}});
 }
 
+constexpr uint64_t kLeastPercentOfRemedy = 1;
+
 Datum VerdictDatum(const ReportInput& input) {
   constexpr char kSentences[] =
       "in it: what went wrong (null where nothing did), how high the peak was, what it was made of and by which line, "
@@ -43,6 +46,25 @@ Datum VerdictDatum(const ReportInput& input) {
        {"peak", Datum::TextOrNull(verdict.peak), kSentences},
        {"mostly", Datum::TextOrNull(verdict.mostly), kSentences},
        {"action", Datum::TextOrNull(verdict.action), kSentences}});
+}
+
+// Without text: the verdict has the first of them.
+void AddRemedies(const ReportInput& input, Document* answer) {
+  const DeviceAnalysis* const device = DeviceOfVerdict(input);
+  answer->Table<Remedy>(
+      "remedies",
+      "what lives too long on the verdict's device, largest saving first; counted for traces of up to 300,000 events "
+      "that have all of them, else empty",
+      {{"kind", "in it: `gradients_in_forward`, `carried_over`, `checkpoint_copy`, `foreach_temporaries`",
+        [](const Remedy& remedy) { return PeakPartName(remedy.part); }},
+       {"cause", "in it: what lives too long", [](const Remedy& remedy) { return EvidenceOf(remedy); }},
+       {"action", "in it: what to do", [](const Remedy& remedy) { return ActionOf(remedy.part); }},
+       {"site", "in it: the line that allocates most of it; \"\" where no stack is known",
+        [](const Remedy& remedy) { return remedy.site; }},
+       {"held_bytes", "in it: at the peak, and not needed any more", [](const Remedy& remedy) { return remedy.held; }},
+       {"peak_without_bytes", "in it: the peak of allocated, had it been let go of in time",
+        [](const Remedy& remedy) { return remedy.peak_without; }}},
+      device == nullptr ? std::vector<Remedy>() : RemediesOfPeak(input, *device, kLeastPercentOfRemedy), {});
 }
 
 void AddAttribution(const ReportInput& input, Document* answer) {
@@ -75,6 +97,7 @@ void AddDeviceFields(const DeviceAnalysis& device, const ReportInput& input, siz
 Document ReportAnswer(const ReportInput& input, const TextOptions& options, bool is_full, size_t top) {
   Document answer = HeadFields("report", input);
   answer.Field("verdict", VerdictDatum(input), "object: the answer in sentences, as in the text");
+  AddRemedies(input, &answer);
   answer.Field("what_if", WhatIfDatum(input.what_if),
                "object: as in [fragmentation](#fragmentation); null where reserved is hardly above allocated, or no "
                "replay could tell more");

@@ -14,6 +14,7 @@
 #include "answers/oom/oom_story.h"
 #include "answers/report/cupti_words.h"
 #include "answers/report/leak_words.h"
+#include "answers/report/remedies.h"
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/what_if.h"
@@ -34,6 +35,7 @@ constexpr uint64_t kWastePercent = 5;        // of reserved
 constexpr uint64_t kWastePercentWhenFull = 2;
 constexpr uint64_t kLeastWaste = uint64_t{64} << 20;
 constexpr uint64_t kRecursPercent = 98;  // of the peak
+constexpr uint64_t kRemedyPercent = 5;   // the same
 constexpr size_t kMaxRanges = 3;
 
 // The moment of the peak, where its categories are known.
@@ -119,8 +121,20 @@ void JudgeOom(const OomEvent& oom, const ReportInput& input, Verdict* verdict) {
                     FormatBytes(oom.device_total));
   }
   const std::vector<OomAction> actions = ActionsOnOom(oom, input);
-  verdict->action = actions.empty() ? "gpumemshim oom explains the request"
-                                    : absl::StrCat(actions.front().action, "; gpumemshim oom has the evidence");
+  if (actions.empty()) {
+    verdict->action = "gpumemshim oom explains the request";
+    return;
+  }
+  // What is not enough alone is no answer to the request.
+  const auto enough = std::find_if(actions.begin(), actions.end(), [&](const OomAction& action) {
+    return action.bytes == 0 || action.bytes >= MissingBytes(oom);
+  });
+  const OomAction& action = enough == actions.end() ? actions.front() : *enough;
+  verdict->action = absl::StrCat(action.action,
+                                 action.bytes == 0 || absl::StartsWith(action.action, "free ")
+                                     ? ""
+                                     : absl::StrCat(": ", FormatBytes(action.bytes)),
+                                 "; gpumemshim oom has the evidence");
 }
 
 // "expandable_segments:True would reserve 9.62 GiB instead of 17.51 GiB (replayed)"; "" where that is not known, or
@@ -131,6 +145,14 @@ std::string SettingText(const DeviceAnalysis& device, const ReportInput& input, 
   const WhatIfRun& other = input.what_if->other;
   return absl::StrCat(other.Title(), " would reserve ", FormatBytes(other.peak_reserved), " instead of ",
                       FormatBytes(device.peak_reserved.bytes), " (replayed)");
+}
+
+// What lives too long, and what it would save; "" where nothing does, or that was not counted.
+std::string RemedyText(const DeviceAnalysis& device, const ReportInput& input) {
+  const std::vector<Remedy> remedies = RemediesOfPeak(input, device, kRemedyPercent);
+  if (remedies.empty()) return "";
+  const std::string& site = remedies.front().site;
+  return absl::StrCat(site.empty() ? "" : absl::StrCat(site, ": "), SentenceOf(remedies.front()));
 }
 
 void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
@@ -175,12 +197,13 @@ void JudgeImpossible(const DeviceAnalysis& device, uint64_t held, Verdict* verdi
 void JudgeFull(const DeviceAnalysis& device, const ReportInput& input, const std::string& left, Verdict* verdict) {
   verdict->kind = VerdictKind::kNearlyFull;
   verdict->problem = absl::StrCat(left, " of ", FormatBytes(device.capacity), " was left");
-  verdict->action = "gpumemshim explain says what each change would save";
+  const std::string remedy = RemedyText(device, input);
+  verdict->action = remedy.empty() ? "gpumemshim explain says what each change would save" : remedy;
   if (const std::string setting = SettingText(device, input, kWastePercentWhenFull); !setting.empty()) {
     verdict->kind = VerdictKind::kFragmented;
     absl::StrAppend(&verdict->problem, ", and ", FormatBytes(WasteOf(device)),
                     " was reserved beyond what was allocated at most");
-    verdict->action = setting;
+    if (remedy.empty()) verdict->action = setting;
   }
 }
 
@@ -190,7 +213,10 @@ void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* 
   const std::string setting = is_exact ? SettingText(device, input, kWastePercent) : "";
   if (!is_exact) verdict->kind = VerdictKind::kUnknown;
   if (device.capacity == 0) {
-    verdict->action = setting.empty() ? "gpumemshim peak shows the stacks behind it" : setting;
+    const std::string remedy = is_exact ? RemedyText(device, input) : "";
+    verdict->action = !remedy.empty()   ? remedy
+                      : setting.empty() ? "gpumemshim peak shows the stacks behind it"
+                                        : setting;
     return;
   }
   if (const uint64_t counted = HighestPeak(device); counted > device.capacity)
@@ -202,7 +228,9 @@ void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* 
                                         ShareCell(free, device.capacity), ")");
   verdict->action = is_exact ? absl::StrCat("nothing: this program left ", left)
                              : absl::StrCat("not known, events are missing: this program left ", bound, left);
-  if (!setting.empty()) absl::StrAppend(&verdict->action, "; where that is too little, ", setting);
+  const std::string remedy = is_exact ? RemedyText(device, input) : "";
+  if (!remedy.empty() || !setting.empty())
+    absl::StrAppend(&verdict->action, "; where that is too little, ", !remedy.empty() ? remedy : setting);
 }
 
 // Nothing is known of what came before and after.

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "answers/explain/explain.h"
-#include "answers/explain/peak_without.h"
+#include "answers/report/peak_without.h"
 #include "answers/report/trace_answer.h"
 #include "answers/report/verdict.h"
 #include "cli/command.h"
@@ -71,9 +71,11 @@ tell is listed as not known. Without a topic: all four lists.
     const DeviceAnalysis* const device = DeviceOfVerdict(loaded->input);
     std::optional<WhatIfAnswer> what_if;
     AskWhatIf(topics, places, loaded.get(), &what_if, console);
-    GPUMEM_ASSIGN_OR_RETURN(const auto without, CountWithout(topics, device, loaded.get()));
+    const bool counts = device != nullptr && (IsAsked(CheckTopic::kPeak, topics) || IsAsked(CheckTopic::kOom, topics));
+    GPUMEM_ASSIGN_OR_RETURN(const auto without, PeakWithout::Count(loaded.get(), counts ? device : nullptr,
+                                                                   counts ? LargestLine(*device, loaded->input) : ""));
     const ExplainSubject subject{&loaded->input, device, &loaded->stacks.objects(),
-                                 what_if.has_value() ? &*what_if : nullptr, without.get()};
+                                 what_if.has_value() ? &*what_if : nullptr};
     const Explanation explanation = Explain(subject, topics);
     Document answer = TraceAnswer("explain", loaded->input);
     answer.Append(ExplanationAnswer(explanation, full_));
@@ -85,18 +87,6 @@ tell is listed as not known. Without a topic: all four lists.
  private:
   static bool IsAsked(CheckTopic topic, const std::vector<CheckTopic>& topics) {
     return topics.empty() || std::find(topics.begin(), topics.end(), topic) != topics.end();
-  }
-
-  // What the peak would be without its largest parts; nullptr where nobody asks, or it would take too much memory.
-  static absl::StatusOr<std::unique_ptr<PeakWithout>> CountWithout(const std::vector<CheckTopic>& topics,
-                                                                   const DeviceAnalysis* device, LoadedTrace* loaded) {
-    const EventCounts& events = loaded->analysis.events;
-    if (!IsAsked(CheckTopic::kPeak, topics) || device == nullptr || DefaultMeasure(*device) != Measure::kAllocated ||
-        events.torch + events.runtime + events.driver > PeakWithout::kMostEvents)
-      return nullptr;
-    auto without = std::make_unique<PeakWithout>(loaded, *device, LargestLine(*device, loaded->input));
-    GPUMEM_RETURN_IF_ERROR(ShowLives(loaded, without.get()));
-    return without;
   }
 
   // Where a request failed that can be replayed, up to it; else where there is something to gain.

@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "answers/oom/oom_story.h"
+#include "answers/report/peak_without.h"
 #include "answers/report/sections.h"
+#include "answers/report/verdict.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look/what_if.h"
@@ -53,6 +55,7 @@ without a PyTorch, or with --no-replay, it is an estimate, and called one.
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadSection(trace_, arguments, console));
     GPUMEM_ASSIGN_OR_RETURN(const auto leaks,
                             LoadLeaks("", loaded.get()));  // growth fills a device, whatever asks last
+    GPUMEM_ASSIGN_OR_RETURN(const auto without, PeakWithout::Count(loaded.get(), DeviceOfVerdict(loaded->input)));
     const std::optional<WhatIfAnswer> what_if = AskWhatIf(arguments, loaded.get(), console);
     const Document answer = OomAnswer(loaded->input, what_if.has_value() ? &*what_if : nullptr,
                                       list_.ForText(Detail::kFull), list_.ForJson());

@@ -3,7 +3,9 @@
 
 #include <optional>
 
+#include "answers/report/peak_without.h"
 #include "answers/report/sections.h"
+#include "answers/report/verdict.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look/folder_report.h"
@@ -13,6 +15,7 @@
 #include "ledger/load/find_traces.h"
 #include "ledger/load/leaks.h"
 #include "ledger/load/moment.h"
+#include "ledger/stacks/lives.h"
 #include "render/draw.h"
 
 namespace gpumem {
@@ -69,7 +72,12 @@ these, in full, with the flags that all of them have. A file with a section's na
       GPUMEM_ASSIGN_OR_RETURN(attributor, LoadedAttributor::Make(std::move(request), flags_.rules, loaded.get()));
       analyses.push_back(attributor->analysis());
     }
+    const auto without = PeakWithout::Make(loaded.get(), DeviceOfVerdict(loaded->input), "", kMostReplayed);
+    std::optional<LoadedLives> lives;
+    if (without != nullptr) analyses.push_back(lives.emplace(loaded.get(), without.get()).analysis());
     GPUMEM_RETURN_IF_ERROR(RunAnalyses(*loaded, analyses));
+    if (lives.has_value()) GPUMEM_RETURN_IF_ERROR(lives->Finish());
+    loaded->input.without = without.get();
     const std::unique_ptr<LeakFindings> leaks = finder->Take(loaded.get());
     const std::unique_ptr<Attribution> attribution = attributor ? attributor->Take(loaded.get()) : nullptr;
     std::optional<WhatIfAnswer> what_if;

@@ -20,6 +20,7 @@ namespace gpumem {
 struct Attribution;
 struct LeakFindings;
 struct WhatIfAnswer;
+class PeakWithout;
 
 struct ReportInput {
   const Analysis* analysis = nullptr;
@@ -29,6 +30,7 @@ struct ReportInput {
   const Attribution* attribution = nullptr;  // where it was asked for
   const LeakFindings* leaks = nullptr;       // the same
   const WhatIfAnswer* what_if = nullptr;     // other settings of PyTorch's allocator, where they were replayed
+  const PeakWithout* without = nullptr;      // the peak without parts of it, where it was counted
 
   // Times as they are printed: from the first event on.
   uint64_t Since(uint64_t time_ns) const { return time_ns > analysis->origin_ns ? time_ns - analysis->origin_ns : 0; }
