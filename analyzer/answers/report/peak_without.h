@@ -11,7 +11,7 @@
 //           |  |  ......  |_      without the activations: the peak would be where the optimizer steps
 //           +---------------- events
 //
-// What lives too long is told by the passes of a training: a pass forward that follows one backward, or an optimizer's
+// What lives too long is known by the passes of a training: a pass forward that follows one backward, or an optimizer's
 // step, begins a round (a micro-batch).
 //
 //   round 1: forward backward step | round 2: forward backward step | ...
