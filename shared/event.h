@@ -70,6 +70,7 @@ enum class EventKind : uint8_t {
   kTorchLimit = 48,
   kExisting = 49,
   kExistingEnd = 50,
+  kAllocatorUse = 52,  // 51 is of imports alone
 };
 
 // Whose call was recorded. See trace.proto, Layer.
@@ -83,6 +84,10 @@ inline constexpr uint64_t kMarkProgramEnd = 2;  // the program's own code is ove
 inline constexpr uint64_t kExistingBlock = 1;
 inline constexpr uint64_t kExistingSegment = 2;
 inline constexpr uint64_t kExistingMapping = 3;
+// What an event of kAllocatorUse stands for, by its handle.
+inline constexpr uint64_t kUseOfStream = 1;
+inline constexpr uint64_t kUseOfRecordStream = 2;
+inline constexpr uint64_t kUseOfMemPool = 3;
 // Handle of kRecordingStart: what exists will be told.
 inline constexpr uint64_t kStartWithExisting = 1;
 

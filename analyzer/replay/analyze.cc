@@ -156,6 +156,9 @@ class DeviceAnalyst {
     out_->fragmentation.pins_at_peak = std::move(detail.pins);
     out_->fragmentation.groups_at_peak = std::move(detail.groups);
     for (const auto& [name, point] : detail.pools) PoolNamed(name).at_peak = point;
+    out_->fragmentation.caches_at_peak = pass_->streams().ByPool(detail.caches);
+    out_->fragmentation.chains = pass_->streams().Chains(slot_);
+    out_->fragmentation.uses = pass_->streams().uses();
   }
 
   PoolFragmentation& PoolNamed(const std::string& name) {

@@ -98,6 +98,10 @@ bool FirstPass::Take(const EventBatch& batch, size_t i, const EventBatch* follow
     torch_limits_[batch.device(i)] = batch.size(i);
     return true;
   }
+  if (kind == trace::ALLOCATOR_USE) [[unlikely]] {
+    streams_.TakeUse(batch, i);
+    return true;
+  }
   if (IsExisting(kind)) [[unlikely]] {
     if (kind == trace::EXISTING_END) existing_.End(batch.result(i));
     return true;
@@ -112,6 +116,8 @@ bool FirstPass::Take(const EventBatch& batch, size_t i, const EventBatch* follow
   if (!is_open_ && clock_ns_ >= from_ns_) OpenWindow();
   last_in_window_ = index;
   const uint32_t slot = replay_.state().Apply(batch, i, following);
+  if (kind == trace::ALLOC && batch.layer(i) == trace::TORCH && (batch.stream(i) | batch.handle(i)) != 0)
+    streams_.TakeBlock(batch, i, state());
   if (kind == trace::ALLOC_FAILED || ooms_.has_pending()) [[unlikely]]
     ooms_.Observe(batch.Row(i), index);
   Measure(slot);

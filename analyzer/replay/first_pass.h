@@ -29,6 +29,7 @@
 #include "replay/state/checkpoints.h"
 #include "replay/state/live_state.h"
 #include "replay/state/replay.h"
+#include "replay/stream_log.h"
 #include "trace/reader.h"
 
 namespace gpumem {
@@ -47,6 +48,7 @@ class FirstPass : private ReplayVisitor {
   const FragmentationHistory& fragmentation() const { return fragmentation_; }
   DeviceSeries* series(uint32_t slot) { return slot < series_.size() && series_[slot] ? &*series_[slot] : nullptr; }
   OomDetector& ooms() { return ooms_; }
+  const StreamLog& streams() const { return streams_; }
   const CounterLog& counters() const { return counters_; }
   MarkLog& marks() { return marks_; }
   const std::vector<ExistingAtStart>& existing() const { return existing_.starts(); }
@@ -95,6 +97,7 @@ class FirstPass : private ReplayVisitor {
   FragmentationHistory fragmentation_;
   std::vector<std::optional<DeviceSeries>> series_;  // by slot
   OomDetector ooms_;
+  StreamLog streams_;
   CounterLog counters_;
   uint64_t last_change_ns_ = 0;  // of CUDA's memory
   MarkLog marks_;

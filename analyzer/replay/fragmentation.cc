@@ -18,6 +18,7 @@ constexpr size_t kMaxPins = 20;
 struct GranuleUnit {
   uint64_t start = 0, end = 0;
   uint32_t reservation = UINT32_MAX;  // place; UINT32_MAX = an allocation
+  SegmentOwner owner;
 };
 
 struct Range {
@@ -46,6 +47,7 @@ class Layout {
   template <typename Visit>
   void ForEachGap(const Segment& segment, Visit visit) const;
   std::string PoolOf(const Segment& segment) const;
+  std::vector<CachePart> Caches() const;
   std::vector<PinningBlock> Pins() const;
   std::vector<PinGroup> Groups() const;
   uint64_t LargestInHoles(const LiveState& state, uint64_t pages) const;
@@ -69,12 +71,14 @@ void Layout::CollectUnits(const LiveState& state, uint32_t slot) {
   const CudaMemory& cuda = state.cuda();
   cuda.allocations().ForEach([&](const CudaAllocation& allocation) {
     if (allocation.torch && allocation.slot == slot) {
-      units_.push_back({allocation.address, std::max(allocation.address, allocation.address + allocation.size)});
+      units_.push_back({allocation.address, std::max(allocation.address, allocation.address + allocation.size),
+                        UINT32_MAX, allocation.owner});
     }
   });
   for (const auto& [address, mapping] : cuda.mappings()) {
-    if (!cuda.reservations()[mapping.reservation].torch || cuda.physicals()[mapping.physical].slot != slot) continue;
-    units_.push_back({address, std::max(address, address + mapping.size), mapping.reservation});
+    const Reservation& reservation = cuda.reservations()[mapping.reservation];
+    if (!reservation.torch || cuda.physicals()[mapping.physical].slot != slot) continue;
+    units_.push_back({address, std::max(address, address + mapping.size), mapping.reservation, reservation.owner});
   }
   std::sort(units_.begin(), units_.end(), [](const GranuleUnit& a, const GranuleUnit& b) { return a.start < b.start; });
   for (size_t i = 1; i < units_.size(); ++i) units_[i - 1].end = std::min(units_[i - 1].end, units_[i].start);
@@ -153,6 +157,28 @@ std::string Layout::PoolOf(const Segment& segment) const {
     if (blocks_[i].block->size > kLargestSmallBlock) return "large";
   }
   return "small";
+}
+
+std::vector<CachePart> Layout::Caches() const {
+  std::map<std::pair<uint64_t, uint64_t>, CachePart> parts;
+  for (const Segment& segment : segments_) {
+    const SegmentOwner& owner = units_[segment.first_unit].owner;
+    if (!owner.is_known) continue;  // made for the block that comes next
+    CachePart& part = parts[{owner.stream, owner.pool}];
+    part.stream = owner.stream;
+    part.pool = owner.pool;
+    FragmentationPoint gaps;
+    AddGaps(segment, &gaps);
+    ++part.segments;
+    part.reserved += segment.end - segment.start;
+    part.free += gaps.free;
+    part.empty += gaps.empty_cache;
+  }
+  std::vector<CachePart> sorted;
+  for (const auto& [owner, part] : parts) sorted.push_back(part);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const CachePart& a, const CachePart& b) { return a.free > b.free; });
+  return sorted;
 }
 
 // The blocks that alone keep units of this segment, and take at most half of what they keep.
@@ -306,17 +332,6 @@ FragmentationPoint Whole(const Layout& layout, const LiveState& state, uint32_t 
 
 }  // namespace
 
-FreeSpace FreeSpaceOf(const FragmentationPoint& point) {
-  constexpr uint64_t kPercentLittle = 5;
-  if (point.free * 100 < point.reserved * kPercentLittle) return FreeSpace::kLittle;
-  return point.external_ratio >= 0.5 ? FreeSpace::kScattered : FreeSpace::kCached;
-}
-
-bool UsesExpandableSegments(const Fragmentation& fragmentation) {
-  return std::any_of(fragmentation.pools.begin(), fragmentation.pools.end(),
-                     [](const PoolFragmentation& pool) { return pool.pool == "expandable"; });
-}
-
 uint64_t LargestInExpandableSegments(const LiveState& state, uint32_t slot, uint64_t free_on_device) {
   return Layout(state, slot).LargestInHoles(state, RoundDown(free_on_device, kLargePage));
 }
@@ -331,6 +346,7 @@ FragmentationDetail DetailFragmentation(const LiveState& state, uint32_t slot, u
   detail.all = Whole(layout, state, slot, time_ns);
   detail.pins = layout.Pins();
   detail.groups = layout.Groups();
+  detail.caches = layout.Caches();
   for (const Segment& segment : layout.segments()) {
     if (segment.first_block == segment.last_block) {
       ++detail.whole_segments;

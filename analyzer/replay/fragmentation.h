@@ -29,6 +29,7 @@ struct FragmentationDetail {
   std::vector<PinningBlock> pins;                        // largest returnable first, at most 20
   std::vector<PinGroup> groups;                          // all, largest returnable first
   uint64_t whole_segments = 0, whole_segment_bytes = 0;  // that hold no block
+  std::vector<CachePart> caches;                         // by stream and pool as segments have them, most free first
 };
 
 // The largest request that an expandable segment of the large pool serves by being mapped further, where CUDA has

@@ -65,6 +65,29 @@ struct PoolFragmentation {
   FragmentationPoint at_end;
 };
 
+// The segments of one stream and one private pool: what is free in them serves no other stream and no other pool.
+struct CachePart {
+  uint64_t stream = 0;  // PyTorch's id; 0 = the default one, or not known
+  uint64_t pool = 0;    // the first capture of a CUDA graph that had a block of it; 0 = the common pool
+  uint64_t segments = 0, reserved = 0, free = 0;
+  uint64_t empty = 0;  // of `free`: in segments, or mapped pages, without a block
+};
+
+// Side streams that were used one after another, each for a while: what a program does that takes a new one each time.
+struct StreamChain {
+  uint64_t stack_id = 0;          // where they were taken; where that was not recorded: of their first block
+  bool is_taken = false;          // the first
+  uint64_t takes = 0;             // how often one was taken there; 0 = not recorded
+  std::vector<uint64_t> streams;  // PyTorch's ids, each once, in the order of use; at least kLeastStreams
+};
+inline constexpr size_t kLeastStreams = 3;
+
+// What keeps free memory from being used again, and is not seen in blocks; of the whole process.
+struct AllocatorUses {
+  uint64_t record_streams = 0;  // calls of Tensor.record_stream
+  uint64_t mem_pools = 0;       // MemPools that were made
+};
+
 struct Fragmentation {
   FragmentationPoint at_peak;  // at the peak of reserved
   FragmentationPoint at_end;
@@ -74,6 +97,9 @@ struct Fragmentation {
   std::vector<PinningBlock> pins_at_end;
   std::vector<PinGroup> groups_at_peak;  // all of them, largest returnable first
   std::vector<PinGroup> groups_at_end;
+  std::vector<CachePart> caches_at_peak;  // most free first
+  std::vector<StreamChain> chains;        // of the whole run; most streams first
+  AllocatorUses uses;
 };
 
 // At the peak or the end.

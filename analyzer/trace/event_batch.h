@@ -34,8 +34,11 @@ struct TraceGap {
 // The kinds that are no call: what the program says about itself.
 constexpr bool IsMark(uint32_t kind) { return kind >= trace::MARK && kind <= trace::RECORDING_STOP; }
 
-// The kinds by which the program's own objects say of memory what it is for. They change no memory.
-constexpr bool IsLabel(uint32_t kind) { return kind >= trace::TENSOR && kind <= trace::OPTIMIZER_STEP; }
+// The kinds by which the program's own objects say of memory what it is for, or how PyTorch's allocator is to treat it.
+// They change no memory.
+constexpr bool IsLabel(uint32_t kind) {
+  return (kind >= trace::TENSOR && kind <= trace::OPTIMIZER_STEP) || kind == trace::ALLOCATOR_USE;
+}
 // In place of a function's name: nobody saw the call, since it came before recording began.
 constexpr uint32_t kExistingApi = UINT32_MAX;
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "answers/report/what_if.h"
 #include "ledger/load/input.h"
 #include "planner/allocator/history.h"
 #include "planner/allocator/segment_log.h"
@@ -35,7 +36,8 @@ struct DeviceNeed {
 };
 
 struct ReplayedRun {
-  std::string conf;       // PYTORCH_CUDA_ALLOC_CONF; "" = PyTorch's defaults
+  std::string conf;  // PYTORCH_CUDA_ALLOC_CONF; "" = PyTorch's defaults
+  ProgramChange change = ProgramChange::kNone;
   uint64_t memory = 0;    // of the simulated GPU
   std::string error;      // why there is no answer; else ""
   bool is_async = false;  // backend:cudaMallocAsync: no segments; reserved is what the driver's pool holds
@@ -69,6 +71,7 @@ struct ReplayAnswer {
   std::optional<ReplayedRun> anew;
   std::optional<SegmentDifference> difference;
   HistoryFacts facts;
+  std::string not_followed;         // what the program did that a replay cannot follow; "" = nothing
   std::vector<std::string> doubts;  // why it may be off although nothing differs, or differs
   std::vector<ReplayedRun> what_ifs;
 

@@ -35,6 +35,7 @@ class Replay:
         self.live = [0] * facts["blocks"]
         self.at, self.died, self.served, self.failed, self.notes = 0, None, 0, 0, []
         self.pools, self.open_pool = {}, None
+        self.stream_instead, self.one_pool = facts["stream_instead"], facts["one_pool"]
         self.failures, self.fit, self.stats = 0, None, None
         torch.cuda.init()
         self.streams = [self.make_streams(device) for device in range(facts["devices"])]
@@ -148,10 +149,13 @@ class Replay:
 
     def release_pool(self, number):
         self.close_pool()
+        if self.one_pool:
+            return  # other graphs use it
         for key in [key for key in self.pools if key[1] == number]:
             self.torch._C._cuda_releasePool(key[0], self.pools.pop(key))
 
     def switch(self, device, stream, pool):
+        stream, pool = self.stream_instead[stream], 1 if self.one_pool and pool else pool
         self.torch.cuda.set_device(device)
         self.use_pool(device, pool)
         self.torch.cuda.set_stream(self.streams[device][stream])

@@ -12,6 +12,7 @@
 #include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -208,17 +209,39 @@ void Replayer::DescribeRecorded() {
     recorded.retries += oom.final && oom.layer == trace::TORCH && oom.retries > 0;
 }
 
-absl::Status Replayer::WriteFacts(uint64_t memory, const std::string& path) const {
+// By index of a recorded stream the index of the one that takes its requests.
+std::vector<uint64_t> Replayer::StreamsInstead(ProgramChange change) const {
+  const std::vector<uint64_t>& streams = answer_.facts.streams;
+  std::vector<uint64_t> instead(streams.size());
+  std::iota(instead.begin(), instead.end(), 0);
+  if (change != ProgramChange::kOneStream) return instead;
+  const auto index_of = [&](uint64_t stream) {
+    return static_cast<uint64_t>(std::find(streams.begin(), streams.end(), stream) - streams.begin());
+  };
+  for (const DeviceAnalysis& device : loaded_->analysis.devices) {
+    for (const StreamChain& chain : device.fragmentation.chains) {
+      for (const uint64_t stream : chain.streams) {
+        if (const uint64_t index = index_of(stream); index < streams.size())
+          instead[index] = std::min(index_of(chain.streams.front()), index);
+      }
+    }
+  }
+  return instead;
+}
+
+absl::Status Replayer::WriteFacts(const ReplaySetting& setting, const std::string& path) const {
   const HistoryFacts& facts = answer_.facts;
   nlohmann::json json = {{"streams", facts.streams}, {"blocks", facts.blocks}, {"devices", facts.devices}};
   json["probe"] = facts.ends_with_failure ? facts.failed : 0;
+  json["stream_instead"] = StreamsInstead(setting.change);
+  json["one_pool"] = setting.change == ProgramChange::kOnePool;
   json["fractions"] = json["room"] = json["spans"] = nlohmann::json::object();
   for (const auto& [device, span] : facts.spans) json["spans"][absl::StrCat(device)] = {span.first, span.second};
   const uint64_t capacity = answer_.capacity != 0 ? answer_.capacity : kUnknownMemory;
   for (const auto& [device, limit] : facts.limits)
     json["fractions"][absl::StrCat(device)] = (static_cast<double>(limit) + 0.5) / static_cast<double>(capacity);
   for (const auto& [device, room] : facts.room)
-    json["room"][absl::StrCat(device)] = static_cast<int64_t>(room) + static_cast<int64_t>(memory - capacity);
+    json["room"][absl::StrCat(device)] = static_cast<int64_t>(room) + static_cast<int64_t>(setting.memory - capacity);
   return WriteOutput(path, json.dump());
 }
 
@@ -228,7 +251,7 @@ absl::StatusOr<RunRequest> Replayer::RequestOf(const ReplaySetting& setting, int
   std::error_code error;
   if (!fs::create_directory(run.folder, error)) return FileError("make", run.folder);
   const std::string facts = run.folder + "/facts", driver = folder_ + "/replay_driver.py";
-  GPUMEM_RETURN_IF_ERROR(WriteFacts(setting.memory, facts));
+  GPUMEM_RETURN_IF_ERROR(WriteFacts(setting, facts));
   const std::string requests = folder_ + "/requests";
   run.command = {python_,  driver, setting.anew ? AnewFile(requests) : BeginningFile(requests),
                  requests, facts,  run.folder + "/result"};
@@ -256,6 +279,7 @@ ReplayedRun Replayer::Read(const ReplaySetting& setting, const RunOutcome& outco
                            int number, SegmentChanges* segments) {
   ReplayedRun run;
   run.conf = setting.conf;
+  run.change = setting.change;
   run.memory = setting.memory;
   if (outcome.timed_out) run.error = absl::StrCat("not done after ", options_.timeout_s, " s");
   if (run.error.empty() && outcome.status != 0) run.error = ErrorIn(outcome.output);
@@ -328,32 +352,6 @@ absl::Status Replayer::RunAll(const std::vector<ReplaySetting>& settings, Segmen
   if (what_ifs != runs.end() && !answer_.facts.begins_empty()) answer_.anew = std::move(*what_ifs++);
   answer_.what_ifs.assign(std::make_move_iterator(what_ifs), std::make_move_iterator(runs.end()));
   return absl::OkStatus();
-}
-
-void Replayer::Judge(const SegmentChanges& baseline) {
-  const HistoryFacts& facts = answer_.facts;
-  std::vector<std::string>& doubts = answer_.doubts;
-  if (answer_.baseline.error.empty()) answer_.difference = FirstDifference(facts.segments, baseline);
-  if (!facts.begins_empty() && !answer_.what_ifs.empty())
-    doubts.push_back(absl::StrCat("the history does not begin empty: how other settings would have placed the ",
-                                  FormatCountOf(facts.existing, "block", "blocks"),
-                                  " from before it is not known, so what-ifs begin with these blocks and no cache"));
-  if (facts.gaps != 0 || loaded_->analysis.losses.Total() != 0 || loaded_->is_damaged())
-    doubts.push_back("events are missing from the trace");
-  if (facts.unknown_frees != 0)
-    doubts.push_back(absl::StrCat(FormatCountOf(facts.unknown_frees, "free is", "frees are"),
-                                  " of blocks that the trace never saw allocated: left out"));
-  if (facts.rounded != 0 && !answer_.what_ifs.empty())
-    doubts.push_back(absl::StrCat("the requested size of ", FormatCountOf(facts.rounded, "block", "blocks"),
-                                  " is not recorded: they ask for their rounded size, which may add up to ",
-                                  FormatBytes(answer_.most_rounding()), " to other settings"));
-  if (answer_.baseline.served != 0)
-    doubts.push_back(
-        absl::StrCat(FormatCountOf(answer_.baseline.served, "request", "requests"),
-                     " that failed when recorded would have been served in the replay of the same settings"));
-  if (answer_.capacity == 0 && facts.room.empty() && answer_.recorded.retries + facts.failed != 0)
-    doubts.push_back("how large the recorded GPU is, is not known, and requests failed on it");
-  for (const std::string& note : answer_.baseline.notes) doubts.push_back(note);
 }
 
 absl::StatusOr<ReplayAnswer> Replayer::Run(const std::vector<ReplaySetting>& settings) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "answers/report/what_if.h"
 #include "base/console.h"
 #include "ledger/load/load_trace.h"
 #include "planner/allocator/replay_answer.h"
@@ -31,6 +32,7 @@ struct ReplaySetting {
   std::string conf;
   uint64_t memory = 0;  // bytes; 0 = as recorded
   bool anew = true;     // what lived before the history is asked for anew; false: it lies where it lay
+  ProgramChange change = ProgramChange::kNone;
 };
 
 struct ReplayOptions {
@@ -62,7 +64,8 @@ class Replayer {
  private:
   absl::Status MakeFolder();
   void DescribeRecorded();
-  absl::Status WriteFacts(uint64_t memory, const std::string& path) const;
+  absl::Status WriteFacts(const ReplaySetting& setting, const std::string& path) const;
+  std::vector<uint64_t> StreamsInstead(ProgramChange change) const;
   absl::StatusOr<RunRequest> RequestOf(const ReplaySetting& setting, int number) const;
   ReplayedRun Read(const ReplaySetting& setting, const RunOutcome& outcome, const std::string& folder, int number,
                    SegmentChanges* segments);

@@ -5,6 +5,7 @@
 // other commands.
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,24 @@ std::string OtherSettings(const std::string& recorded) {
   return absl::StrJoin(parts, ",");
 }
 
-WhatIfRun RunOf(const ReplayedRun& run, int device) { return {run.conf, run.Of(device).peak_reserved, run.fit}; }
+WhatIfRun RunOf(const ReplayedRun& run, int device) {
+  return {run.conf, run.Of(device).peak_reserved, run.fit, run.change, run.error};
+}
+
+// What the program could do otherwise about what its allocator keeps for streams and pools, if anything.
+std::vector<ProgramChange> ChangesToTry(const Analysis& analysis, int device) {
+  std::vector<ProgramChange> changes;
+  for (const DeviceAnalysis& each : analysis.devices) {
+    if (each.device != device) continue;
+    const Fragmentation& fragmentation = each.fragmentation;
+    if (!fragmentation.chains.empty()) changes.push_back(ProgramChange::kOneStream);
+    std::set<uint64_t> pools;
+    for (const CachePart& part : fragmentation.caches_at_peak) pools.insert(part.pool);
+    pools.erase(0);
+    if (pools.size() > 1) changes.push_back(ProgramChange::kOnePool);
+  }
+  return changes;
+}
 
 absl::StatusOr<WhatIfAnswer> Replayed(const WhatIfQuestion& question, Console* console) {
   WhatIfAnswer answer;
@@ -56,18 +74,27 @@ absl::StatusOr<WhatIfAnswer> Replayed(const WhatIfQuestion& question, Console* c
   if (question.failure != nullptr) options.until_failure_ns = question.failure->time_ns;
   Replayer replayer(tools, options, console);
   GPUMEM_RETURN_IF_ERROR(replayer.Load(question.trace));
-  const std::vector<ReplaySetting> settings = {{OtherSettings(replayer.recorded_conf())}};
-  GPUMEM_ASSIGN_OR_RETURN(const ReplayAnswer replay, replayer.Run(settings));
-  for (const ReplayedRun* run : {&replay.compared(), &replay.what_ifs[0]}) {
-    if (!run->error.empty()) return absl::UnavailableError(run->error);
+  std::vector<ReplaySetting> settings = {{OtherSettings(replayer.recorded_conf())}};
+  if (question.failure == nullptr) {
+    for (const ProgramChange change : ChangesToTry(replayer.loaded().analysis, question.device))
+      settings.push_back({replayer.recorded_conf(), 0, true, change});
   }
+  GPUMEM_ASSIGN_OR_RETURN(const ReplayAnswer replay, replayer.Run(settings));
+  if (!replay.compared().error.empty()) return absl::UnavailableError(replay.compared().error);
+  const std::string& error = replay.what_ifs[0].error;
+  if (!error.empty() && settings.size() == 1) return absl::UnavailableError(error);
   if (question.failure != nullptr && !replay.knows_room())
     return absl::UnavailableError("how much memory the GPU had for this program is not known");
   answer.torch = replay.torch;
   answer.is_exact = replay.is_exact();
+  answer.not_followed = replay.not_followed;
   answer.doubts = replay.doubts;
   answer.recorded = RunOf(replay.compared(), question.device);
   answer.other = RunOf(replay.what_ifs[0], question.device);
+  for (const ReplayedRun& run : replay.what_ifs) {
+    if (run.change != ProgramChange::kNone && run.error.empty() && !run.death.has_value())
+      answer.changes.push_back(RunOf(run, question.device));
+  }
   return answer;
 }
 

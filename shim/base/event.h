@@ -21,6 +21,9 @@ using gpumem::format::kExistingSegment;
 using gpumem::format::kMarkProgramEnd;
 using gpumem::format::kNoDevice;
 using gpumem::format::kStartWithExisting;
+using gpumem::format::kUseOfMemPool;
+using gpumem::format::kUseOfRecordStream;
+using gpumem::format::kUseOfStream;
 using gpumem::format::Layer;
 using gpumem::format::Memory;
 

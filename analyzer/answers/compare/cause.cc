@@ -114,11 +114,43 @@ Cause OutsideCause(const Diff& diff) {
           context};
 }
 
-int64_t Unused(const RunFacts& facts) {
-  return static_cast<int64_t>(facts.values.reserved) - static_cast<int64_t>(facts.values.allocated);
+int64_t Change(uint64_t was, uint64_t now) { return static_cast<int64_t>(now) - static_cast<int64_t>(was); }
+
+// PyTorch's segments beyond its blocks: at the moment, or of peaks, each at its own.
+int64_t Unused(const RunFacts& facts, bool are_peaks) {
+  return are_peaks ? Change(facts.peak_allocated, facts.peak_reserved)
+                   : Change(facts.values.allocated, facts.values.reserved);
+}
+
+Cause ReservedCause(const Diff& diff) {
+  const bool are_peaks = ArePeaks(diff);
+  const auto bytes = [&](const RunFacts& facts) {
+    return FormatBytes(static_cast<uint64_t>(std::max<int64_t>(Unused(facts, are_peaks), 0)));
+  };
+  std::string text =
+      absl::StrCat("PyTorch keeps ", bytes(diff.a), " -> ", bytes(diff.b),
+                   are_peaks ? " beyond the peak of what tensors use" : " in segments that no tensor uses");
+  const RunFacts& more = diff.delta < 0 ? diff.a : diff.b;
+  if (are_peaks && !more.stranded.empty()) absl::StrAppend(&text, "; in ", diff.delta < 0 ? "A " : "B ", more.stranded);
+  return {CauseKind::kAllocator, text, Unused(diff.b, are_peaks) - Unused(diff.a, are_peaks)};
 }
 
 }  // namespace
+
+bool ArePeaks(const Diff& diff) {
+  return !diff.same_trace && diff.a.moment == "peak" && diff.b.moment == "peak" && diff.a.measure != Measure::kTotal &&
+         diff.b.measure != Measure::kTotal;
+}
+
+SeriesChanges ChangesOf(const Diff& diff) {
+  const RunFacts &a = diff.a, &b = diff.b;
+  const int64_t context = Change(a.context, b.context);
+  if (ArePeaks(diff))
+    return {Change(a.peak_allocated, b.peak_allocated), Change(a.peak_reserved, b.peak_reserved),
+            Change(a.peak_other, b.peak_other) + context};
+  return {Change(a.values.allocated, b.values.allocated), Change(a.values.reserved, b.values.reserved),
+          Change(a.values.other, b.values.other) + context};
+}
 
 absl::string_view CauseKindName(CauseKind kind) {
   constexpr absl::string_view kNames[] = {"none",       "unknown",      "several", "group",     "layers",
@@ -150,20 +182,20 @@ bool IsOfSubject(const Diff& diff, const LiveGroup& group) {
 
 void ChooseSubject(Diff* diff) {
   const RunFacts &a = diff->a, &b = diff->b;
-  const auto change = [](uint64_t was, uint64_t now) { return static_cast<int64_t>(now) - static_cast<int64_t>(was); };
-  const int64_t outside = change(a.values.other + a.context, b.values.other + b.context);
   if (a.measure == Measure::kTotal && b.measure == Measure::kTotal) {
     diff->subject = "total";
-    diff->delta = change(a.values.total, b.values.total);
+    diff->delta = Change(a.values.total, b.values.total);
     return;
   }
-  const int64_t allocated = change(a.values.allocated, b.values.allocated), unused = Unused(b) - Unused(a);
+  const SeriesChanges changes = ChangesOf(*diff);
+  const int64_t unused = changes.reserved - changes.allocated;
   diff->subject = "allocated";
-  diff->delta = allocated;
-  const int64_t most = std::max(std::abs(unused), std::abs(outside));
-  if (most <= 2 * std::abs(allocated)) return;
-  diff->subject = std::abs(unused) >= std::abs(outside) ? "reserved" : "outside";
-  diff->delta = std::abs(unused) >= std::abs(outside) ? change(a.values.reserved, b.values.reserved) : outside;
+  diff->delta = changes.allocated;
+  const int64_t most = std::max(std::abs(unused), std::abs(changes.outside));
+  if (most <= 2 * std::abs(changes.allocated)) return;
+  const bool is_reserved = std::abs(unused) >= std::abs(changes.outside);
+  diff->subject = is_reserved ? "reserved" : "outside";
+  diff->delta = is_reserved ? changes.reserved : changes.outside;
 }
 
 Cause FindGroup(const Diff& diff) {
@@ -192,13 +224,7 @@ Cause FindGroup(const Diff& diff) {
 Cause FindCause(const Diff& diff) {
   if (!diff.a.has_moment || !diff.b.has_moment) return {CauseKind::kUnknown, "", 0};
   if (diff.delta == 0) return {};
-  if (diff.subject == "reserved") {
-    return {CauseKind::kAllocator,
-            absl::StrCat("PyTorch keeps ", FormatBytes(static_cast<uint64_t>(std::max<int64_t>(Unused(diff.a), 0))),
-                         " -> ", FormatBytes(static_cast<uint64_t>(std::max<int64_t>(Unused(diff.b), 0))),
-                         " in segments that no tensor uses"),
-            Unused(diff.b) - Unused(diff.a)};
-  }
+  if (diff.subject == "reserved") return ReservedCause(diff);
   if (diff.subject == "outside") return OutsideCause(diff);
   Cause group = FindGroup(diff);
   if (!diff.same_trace) group.text += OtherShapes(diff);

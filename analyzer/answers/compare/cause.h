@@ -18,6 +18,15 @@
 
 namespace gpumem {
 
+// Of peaks each at its own moment: not what happened to be reserved when most was allocated.
+bool ArePeaks(const Diff& diff);
+
+// B minus A.
+struct SeriesChanges {
+  int64_t allocated = 0, reserved = 0, outside = 0;
+};
+SeriesChanges ChangesOf(const Diff& diff);
+
 // Which series the headline is about: allocated memory, unless what PyTorch reserves beyond it, or memory outside of
 // PyTorch, changed more than twice as much.
 void ChooseSubject(Diff* diff);
@@ -35,7 +44,7 @@ Cause FindGroup(const Diff& diff);
 // changed most; "" where none did.
 std::string OtherShapes(const Diff& diff);
 
-// Changes of the program that explain at least half of it, best first.
+// SeriesChanges of the program that explain at least half of it, best first.
 std::vector<Cause> FindProgramChanges(const Diff& diff);
 
 // "32 x 96 MiB -> 32 x 192 MiB"; "new, 12 x 3 MiB"; "1.2 GiB in 90 blocks -> 2.4 GiB in 90 blocks".

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "answers/compare/cause.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
 
@@ -49,11 +50,36 @@ std::string AmountText(const Diff& diff) {
 
 std::string CauseText(const Diff& diff) {
   if (!diff.a.has_moment || !diff.b.has_moment) return "not known: no GPU memory was recorded in one of the two";
-  if (diff.cause.kind == CauseKind::kNone)
+  if (diff.cause.kind == CauseKind::kNone) {
+    if (ArePeaks(diff))
+      return absl::StrCat(FormatBytes(diff.b.peak_allocated), " allocated and ", FormatBytes(diff.b.peak_reserved),
+                          " reserved in both");
     return absl::StrCat(FormatBytes(diff.subject == "total" ? diff.b.values.total : diff.b.values.allocated),
                         " in both");
+  }
   if (diff.cause.kind == CauseKind::kUnknown) return "cause not known, no group of blocks explains half of it";
   return diff.cause.text;
+}
+
+// What differs besides the subject, and is not the same difference again: "; reserved +1.44 GiB".
+std::string OthersText(const Diff& diff) {
+  if (!ArePeaks(diff) || diff.delta == 0) return "";
+  constexpr int64_t kLeast = int64_t{1} << 20, kLeastShare = 4;  // a quarter of the subject's
+  const SeriesChanges changes = ChangesOf(diff);
+  const auto counts = [&](int64_t change) {
+    return std::abs(change) >= kLeast && std::abs(change) >= std::abs(diff.delta) / kLeastShare;
+  };
+  const auto amount = [](absl::string_view what, int64_t change) {
+    return absl::StrCat("; ", what, change < 0 ? " -" : " +", FormatBytes(static_cast<uint64_t>(std::abs(change))));
+  };
+  std::string text;
+  if (diff.subject != "allocated" && counts(changes.allocated))
+    absl::StrAppend(&text, amount("allocated", changes.allocated));
+  if (diff.subject == "allocated" && counts(changes.reserved - changes.allocated))
+    absl::StrAppend(&text, amount("reserved", changes.reserved));
+  if (diff.subject != "outside" && counts(changes.outside))
+    absl::StrAppend(&text, amount("outside PyTorch", changes.outside));
+  return text;
 }
 
 }  // namespace
@@ -68,7 +94,7 @@ void WriteHeadline(Diff* diff) {
         is_one_known && (diff->a.ending == RunEnding::kCompleted || diff->b.ending == RunEnding::kCompleted);
     if (!is_plain) diff->doubts.insert(diff->doubts.begin(), absl::StrCat(of_b, is_one_known ? "" : ", ", of_a));
   }
-  const std::string sentence = absl::StrCat(AmountText(*diff), ": ", CauseText(*diff));
+  const std::string sentence = absl::StrCat(AmountText(*diff), ": ", CauseText(*diff), OthersText(*diff));
   diff->headline = diff->doubts.empty() ? sentence : absl::StrCat(absl::StrJoin(diff->doubts, "; "), ": ", sentence);
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "answers/compare/names.h"
 #include "answers/report/leak_words.h"
+#include "answers/report/reserve_causes.h"
 #include "ledger/stacks/stack_view.h"
 #include "shared/event.h"
 #include "trace/import_info.h"
@@ -217,7 +218,9 @@ RunFacts ReadRunFacts(const ReportInput& input, const ObjectTable& objects, cons
     facts.measure = DefaultMeasure(device);
     facts.peak_allocated = device.peak_allocated.bytes;
     facts.peak_reserved = device.peak_reserved.bytes;
+    facts.peak_other = device.peak_other.bytes;
     facts.peak_total = device.peak_total.bytes;
+    facts.stranded = StrandedText(device, input);
     facts.bound = device.bound;
     const MeasureValues& full = device.at_peak_reserved.values;
     if (full.reserved > 0)

@@ -92,7 +92,8 @@ struct RunFacts {
   Measure measure = Measure::kAllocated;
   MeasureValues values;  // at the moment
   CategoryBytes categories{};
-  uint64_t peak_allocated = 0, peak_reserved = 0, peak_total = 0, context = 0;
+  uint64_t peak_allocated = 0, peak_reserved = 0, peak_other = 0, peak_total = 0, context = 0;
+  std::string stranded;  // where free memory lay at the peak of reserved that nothing else could use; "" = hardly any
   PeakBound bound = PeakBound::kExact;  // of the peaks
   double unused_at_peak_reserved = 0;   // share of what was reserved then that no tensor used
   std::vector<LiveGroup> groups;        // largest first

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "answers/explain/checks.h"
 #include "answers/parts/pin_lines.h"
+#include "answers/report/reserve_causes.h"
 #include "answers/report/verdict.h"
 #include "base/format.h"
 #include "ledger/attribution/attribution.h"
@@ -44,9 +45,15 @@ Check Settings(const ExplainSubject& subject) {
   if (!IsReplayOf(answer, device)) {
     check.outcome = CheckOutcome::kUnknown;
     absl::StrAppend(&check.evidence, "; ",
-                    answer.is_replayed() ? "a replay does not give what was recorded, so it tells nothing of others"
-                                         : answer.why_not);
+                    !answer.not_followed.empty() ? absl::StrCat("a replay cannot follow it: ", answer.not_followed)
+                    : answer.is_replayed() ? "a replay does not give what was recorded, so it tells nothing of others"
+                                           : answer.why_not);
     check.action = answer.is_replayed() ? "gpumemshim replay shows the difference" : "";
+    return check;
+  }
+  if (!answer.other.why_not.empty()) {
+    check.outcome = CheckOutcome::kUnknown;
+    absl::StrAppend(&check.evidence, "; ", answer.other.why_not);
     return check;
   }
   const uint64_t saving = ReplayedSaving(&answer, device);
@@ -56,6 +63,24 @@ Check Settings(const ExplainSubject& subject) {
   check.outcome = CheckOutcome::kFound;
   check.saving = {SavingBasis::kReplayed, saving};
   check.action = answer.other.settings.empty() ? "unset PYTORCH_CUDA_ALLOC_CONF" : answer.other.Title();
+  return check;
+}
+
+// Free memory that only one stream, or one private pool, can use.
+Check Stranded(const DeviceAnalysis& device, const ReportInput& input) {
+  Check check =
+      AskOfFragmentation("streams", "Does free memory lie on streams or in pools where nothing else uses it?");
+  check.evidence = StrandedText(device, input);
+  if (check.evidence.empty()) {
+    check.evidence = "hardly any does";
+    return check;
+  }
+  for (const ReserveRemedy& remedy : Remedies(device, input, kPercentOfSettings)) {
+    if (!remedy.of_program || check.outcome == CheckOutcome::kFound) continue;
+    check.outcome = CheckOutcome::kFound;
+    check.saving = {SavingBasis::kReplayed, remedy.saving};
+    check.action = remedy.advice;
+  }
   return check;
 }
 
@@ -149,7 +174,8 @@ std::vector<Check> FragmentationChecks(const ExplainSubject& subject) {
     return {check};
   }
   const DeviceAnalysis& device = *subject.device;
-  return {Settings(subject), Pins(device, input), Cached(device), Rounding(device), Retries(device, *input.analysis)};
+  return {Settings(subject), Stranded(device, input), Pins(device, input),
+          Cached(device),    Rounding(device),        Retries(device, *input.analysis)};
 }
 
 }  // namespace gpumem

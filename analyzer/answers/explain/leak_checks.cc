@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "answers/explain/checks.h"
 #include "answers/report/leak_words.h"
+#include "answers/report/reserve_causes.h"
 #include "answers/report/verdict.h"
 #include "base/format.h"
 #include "ledger/leaks/leaks.h"
@@ -15,6 +16,8 @@
 
 namespace gpumem {
 namespace {
+
+constexpr uint64_t kPercentOfReserved = 5;  // that a remedy is to save
 
 constexpr uint64_t kLeastSurvivors = uint64_t{1} << 20;
 
@@ -56,6 +59,10 @@ Check Growth(const char* id, const char* question, LeakKind kind, const ExplainS
   if (others != 0)
     absl::StrAppend(&check.evidence, "; ", FormatCountOf(others, "other line grows", "other lines grow"));
   check.action = LeakRemark(*worst, findings);
+  if (kind == LeakKind::kAllocator) {
+    const std::vector<ReserveRemedy> remedies = Remedies(*subject.device, *subject.input, kPercentOfReserved);
+    if (!remedies.empty()) check.action = remedies.front().text;
+  }
   if (check.action.empty())
     check.action =
         "find what keeps it: gpumemshim ctl tensors PID names the objects that hold a tensor, in a running program";

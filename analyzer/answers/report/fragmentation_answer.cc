@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "answers/parts/pin_lines.h"
+#include "answers/report/reserve_causes.h"
 #include "answers/report/sections.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
@@ -85,6 +86,36 @@ void AddPins(absl::string_view when, uint64_t time_ns, const std::vector<PinGrou
   AddPinLines(PinLines(groups, input), time_ns, input, options, answer);
 }
 
+std::string PartName(const CachePart& part) {
+  const std::string stream = part.stream == 0 ? "default stream" : absl::StrCat("stream ", part.stream);
+  return part.pool == 0 ? stream : absl::StrCat(stream, ", private pool of capture ", part.pool);
+}
+
+std::vector<AnswerColumn<CachePart>> PartColumns() {
+  constexpr char kIds[] =
+      "PyTorch's id of the stream, 0 = the default one; the private pool by the first capture of a CUDA graph in it, "
+      "0 = the common one";
+  return {
+      {"stream", "", Unit::kCount, kIds, [](const CachePart& part) { return part.stream; }},
+      {"pool", "", Unit::kCount, kIds, [](const CachePart& part) { return part.pool; }},
+      {"reserved_bytes", "reserved", Unit::kBytes, "", [](const CachePart& part) { return part.reserved; }},
+      {"free_bytes", "free", Unit::kBytes, "which no other stream and no other pool can use",
+       [](const CachePart& part) { return part.free; }},
+      {"empty_bytes", "in whole segments", Unit::kBytes, "of it: in segments, or mapped pages, without a block",
+       [](const CachePart& part) { return part.empty; }},
+      {"segments", "segments", Unit::kCount, "", [](const CachePart& part) { return part.segments; }},
+      {"", kNoTitle, Unit::kText, "", [](const CachePart& part) { return PartName(part); }},
+  };
+}
+
+// Where there is more than one.
+void AddParts(const Fragmentation& fragmentation, const TextOptions& options, Document* answer) {
+  if (fragmentation.caches_at_peak.size() < 2) return;
+  answer->Line("  By stream and private pool, at the peak of reserved:");
+  answer->Table("", "", PartColumns(), fragmentation.caches_at_peak,
+                {.count = Shown(fragmentation.caches_at_peak.size(), options.top), .counts_rest = true});
+}
+
 std::string Judgement(const FragmentationPoint& peak) {
   switch (FreeSpaceOf(peak)) {
     case FreeSpace::kLittle:
@@ -120,6 +151,7 @@ void AddFragmentation(const DeviceAnalysis& device, const ReportInput& input, co
     return;
   }
   AddCurve(fragmentation, input, answer);
+  AddParts(fragmentation, options, answer);
   AddPins("at the peak of reserved", fragmentation.at_peak.time_ns, fragmentation.groups_at_peak, input, options,
           answer);
   AddPins("at the end", fragmentation.at_end.time_ns, fragmentation.groups_at_end, input, options, answer);
@@ -143,6 +175,21 @@ Document FragmentationFields(const Fragmentation& fragmentation, size_t top, con
        {"at_peak", "", [&input](const PoolFragmentation& pool) { return PointDatum(pool.at_peak, input); }},
        {"at_end", "", [&input](const PoolFragmentation& pool) { return PointDatum(pool.at_end, input); }}},
       fragmentation.pools, {});
+  fields.Table<CachePart>(
+      "caches_at_peak", "what each stream and each private pool had at the peak of reserved", PartColumns(),
+      fragmentation.caches_at_peak,
+      {.count = Shown(fragmentation.caches_at_peak.size(), top), .layout = JsonLayout::kOneLine, .is_shown = false});
+  fields.Table<StreamChain>(
+      "stream_chains", "side streams that were used one after another, as where a program takes a new one each time",
+      {{"streams", "PyTorch's ids, in the order of use",
+        [](const StreamChain& chain) {
+          return Datum::List({chain.streams.begin(), chain.streams.end()});
+        }},
+       {"takes", "how often one was taken; null where that was not recorded",
+        [](const StreamChain& chain) { return Datum::If(chain.is_taken, chain.takes); }},
+       {"site", "where they were taken, else the first of their blocks was allocated",
+        [&input](const StreamChain& chain) { return SiteOfStack(chain.stack_id, input); }}},
+      fragmentation.chains, {.layout = JsonLayout::kOneLine, .is_shown = false});
   std::vector<Datum> points;
   for (const FragmentationPoint& point : fragmentation.over_time) points.push_back(PointDatum(point, input));
   fields.Field("over_time", Datum::List(std::move(points)), "points");

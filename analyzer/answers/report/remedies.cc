@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "answers/report/stack_rows.h"
+#include "answers/report/reserve_causes.h"
 #include "base/format.h"
 #include "render/cells.h"
 
@@ -36,14 +36,6 @@ constexpr PartWords kPartWords[] = {
 const PartWords& WordsOfPart(PeakPart part) {
   return *std::find_if(std::begin(kPartWords), std::end(kPartWords),
                        [&](const PartWords& words) { return words.part == part; });
-}
-
-std::string SiteOfStack(uint64_t stack_id, const ReportInput& input) {
-  StackUse use;
-  use.stack_id = stack_id;
-  use.layer = static_cast<uint8_t>(trace::TORCH);
-  const std::vector<StackGroup> groups = GroupStacks({use}, input, /*by_stack=*/false);
-  return groups.empty() ? "" : groups[0].view.site;
 }
 
 Remedy MakeRemedy(PeakPart part, const PeakWithout::Held& held, const ReportInput& input) {

@@ -15,6 +15,7 @@
 #include "answers/report/cupti_words.h"
 #include "answers/report/leak_words.h"
 #include "answers/report/remedies.h"
+#include "answers/report/reserve_causes.h"
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/what_if.h"
@@ -137,18 +138,15 @@ void JudgeOom(const OomEvent& oom, const ReportInput& input, Verdict* verdict) {
                                  "; gpumemshim oom has the evidence");
 }
 
-// "expandable_segments:True would reserve 9.62 GiB instead of 17.51 GiB (replayed)"; "" where that is not known, or
-// hardly less.
-std::string SettingText(const DeviceAnalysis& device, const ReportInput& input, uint64_t least_percent) {
-  const uint64_t saving = ReplayedSaving(input.what_if, device);
-  if (saving == 0 || !HasPercent(saving, device.peak_reserved.bytes, least_percent)) return "";
-  const WhatIfRun& other = input.what_if->other;
-  return absl::StrCat(other.Title(), " would reserve ", FormatBytes(other.peak_reserved), " instead of ",
-                      FormatBytes(device.peak_reserved.bytes), " (replayed)");
+// "expandable_segments:True would reserve 9.62 GiB instead of 17.51 GiB (replayed)"; "" where no remedy is known, or
+// all save hardly anything.
+std::string RemedyText(const DeviceAnalysis& device, const ReportInput& input, uint64_t least_percent) {
+  const std::vector<ReserveRemedy> remedies = Remedies(device, input, least_percent);
+  return remedies.empty() ? "" : remedies.front().text;
 }
 
 // What lives too long, and what it would save; "" where nothing does, or that was not counted.
-std::string RemedyText(const DeviceAnalysis& device, const ReportInput& input) {
+std::string TooLongText(const DeviceAnalysis& device, const ReportInput& input) {
   const std::vector<Remedy> remedies = RemediesOfPeak(input, device, kRemedyPercent);
   if (remedies.empty()) return "";
   const std::string& site = remedies.front().site;
@@ -159,11 +157,15 @@ void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict
   verdict->kind = input.leaks->misses_events ? VerdictKind::kUnknown : VerdictKind::kGrowing;
   verdict->problem = LeakHeadline(*input.leaks, device.device);
   const LeakRow& worst = LeaksOf(*input.leaks, device.device)->rows[0];
+  if (worst.kind == LeakKind::kAllocator) {
+    if (const std::string where = StrandedText(device, input); !where.empty())
+      absl::StrAppend(&verdict->problem, "; ", where);
+  }
   if (worst.kind == LeakKind::kAllocator && input.what_if != nullptr) {
-    const std::string setting = SettingText(device, input, kWastePercent);
+    const std::string setting = RemedyText(device, input, kWastePercent);
     verdict->action =
         !setting.empty() ? setting
-        : IsReplayOf(*input.what_if, device)
+        : IsReplayOf(*input.what_if, device) && input.what_if->other.why_not.empty()
             ? "expandable segments would not help (replayed); gpumemshim fragmentation shows where it lies"
             : LeakRemark(worst, *input.leaks);
     return;
@@ -197,9 +199,9 @@ void JudgeImpossible(const DeviceAnalysis& device, uint64_t held, Verdict* verdi
 void JudgeFull(const DeviceAnalysis& device, const ReportInput& input, const std::string& left, Verdict* verdict) {
   verdict->kind = VerdictKind::kNearlyFull;
   verdict->problem = absl::StrCat(left, " of ", FormatBytes(device.capacity), " was left");
-  const std::string remedy = RemedyText(device, input);
+  const std::string remedy = TooLongText(device, input);
   verdict->action = remedy.empty() ? "gpumemshim explain says what each change would save" : remedy;
-  if (const std::string setting = SettingText(device, input, kWastePercentWhenFull); !setting.empty()) {
+  if (const std::string setting = RemedyText(device, input, kWastePercentWhenFull); !setting.empty()) {
     verdict->kind = VerdictKind::kFragmented;
     absl::StrAppend(&verdict->problem, ", and ", FormatBytes(WasteOf(device)),
                     " was reserved beyond what was allocated at most");
@@ -210,10 +212,10 @@ void JudgeFull(const DeviceAnalysis& device, const ReportInput& input, const std
 void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
   // Blocks that were lost leave holes which are none.
   const bool is_exact = device.bound == PeakBound::kExact;
-  const std::string setting = is_exact ? SettingText(device, input, kWastePercent) : "";
+  const std::string setting = is_exact ? RemedyText(device, input, kWastePercent) : "";
   if (!is_exact) verdict->kind = VerdictKind::kUnknown;
   if (device.capacity == 0) {
-    const std::string remedy = is_exact ? RemedyText(device, input) : "";
+    const std::string remedy = is_exact ? TooLongText(device, input) : "";
     verdict->action = !remedy.empty()   ? remedy
                       : setting.empty() ? "gpumemshim peak shows the stacks behind it"
                                         : setting;
@@ -228,7 +230,7 @@ void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* 
                                         ShareCell(free, device.capacity), ")");
   verdict->action = is_exact ? absl::StrCat("nothing: this program left ", left)
                              : absl::StrCat("not known, events are missing: this program left ", bound, left);
-  const std::string remedy = is_exact ? RemedyText(device, input) : "";
+  const std::string remedy = is_exact ? TooLongText(device, input) : "";
   if (!remedy.empty() || !setting.empty())
     absl::StrAppend(&verdict->action, "; where that is too little, ", !remedy.empty() ? remedy : setting);
 }
@@ -285,12 +287,12 @@ bool IsWorthReplay(const ReportInput& input, const DeviceAnalysis& device) {
 }
 
 bool IsReplayOf(const WhatIfAnswer& what_if, const DeviceAnalysis& device) {
-  return what_if.is_replayed() && what_if.device == device.device &&
+  return what_if.is_replayed() && what_if.not_followed.empty() && what_if.device == device.device &&
          what_if.recorded.peak_reserved == device.peak_reserved.bytes;
 }
 
 uint64_t ReplayedSaving(const WhatIfAnswer* what_if, const DeviceAnalysis& device) {
-  if (what_if == nullptr || !IsReplayOf(*what_if, device)) return 0;
+  if (what_if == nullptr || !IsReplayOf(*what_if, device) || !what_if->other.why_not.empty()) return 0;
   const uint64_t recorded = device.peak_reserved.bytes;
   return recorded - std::min(recorded, what_if->other.peak_reserved);
 }

@@ -16,10 +16,17 @@ std::string Difference(uint64_t from, uint64_t to) {
   return to < from ? absl::StrCat(FormatBytes(from - to), " less") : absl::StrCat(FormatBytes(to - from), " more");
 }
 
+absl::string_view ProgramChangeName(ProgramChange change) {
+  constexpr absl::string_view kNames[] = {"none", "one_stream", "one_pool"};
+  return kNames[static_cast<size_t>(change)];
+}
+
 Datum RunDatum(const WhatIfRun& run) {
   return Datum::Object(
       {{"settings", run.settings},
-       {"peak_reserved_bytes", run.peak_reserved},
+       {"change", ProgramChangeName(run.change),
+        "`none`; `one_stream`: a stream is taken once, `one_pool`: all CUDA graphs share a pool"},
+       {"peak_reserved_bytes", Datum::If(run.why_not.empty(), run.peak_reserved)},
        {"fit_bytes", Datum::If(run.fit.has_value(), run.fit.value_or(0)),
         "the largest request, in whole pages of 2 MiB, that is served in place of the one that failed; "
         "null in `fragmentation`"}},
@@ -49,6 +56,12 @@ Datum WhatIfDatum(const WhatIfAnswer* what_if) {
     members.push_back({"doubts", Datum::List({what_if->doubts.begin(), what_if->doubts.end()}), kReplay});
     members.push_back({"recorded", RunDatum(what_if->recorded), kRuns});
     members.push_back({"other", RunDatum(what_if->other), kRuns});
+    std::vector<Datum> changes;
+    for (const WhatIfRun& run : what_if->changes) changes.push_back(RunDatum(run));
+    members.push_back({"changes", Datum::List(std::move(changes)),
+                       "the recorded settings with another program: what it could do about streams and pools"});
+    members.push_back({"not_followed", Datum::TextOrNull(what_if->not_followed),
+                       "what the program did that a replay cannot follow, so that no number is said; null = nothing"});
   }
   return Datum::Object(std::move(members));
 }
@@ -69,6 +82,14 @@ void AddWhatIf(const WhatIfAnswer& what_if, Document* answer) {
   answer->Line({{Tone::kHeading, "Other settings"}});
   if (!what_if.is_replayed()) {
     answer->Paragraph("  ", absl::StrCat("Not known, since nothing was replayed: ", what_if.why_not), Tone::kAside);
+    return;
+  }
+  if (!what_if.not_followed.empty()) {
+    answer->Paragraph("  ", absl::StrCat("Not known, a replay cannot follow it: ", what_if.not_followed), Tone::kAside);
+    return;
+  }
+  if (!what_if.other.why_not.empty()) {
+    answer->Paragraph("  ", absl::StrCat("Not known: ", what_if.other.why_not), Tone::kAside);
     return;
   }
   const std::string& settings = what_if.other.settings;

@@ -19,14 +19,14 @@ namespace gpumem {
 // As in ledger/saved/fields.h: each takes its struct apart whole.
 template <typename Archive, SameAs<WhatIfRun> V>
 void Fields(Archive& archive, V& run) {
-  auto& [settings, peak_reserved, fit] = run;
-  archive(settings, peak_reserved, fit);
+  auto& [settings, peak_reserved, fit, change, why_not] = run;
+  archive(settings, peak_reserved, fit, change, why_not);
 }
 
 template <typename Archive, SameAs<WhatIfAnswer> V>
 void Fields(Archive& archive, V& answer) {
-  auto& [why_not, torch, device, is_exact, doubts, recorded, other] = answer;
-  archive(why_not, torch, device, is_exact, doubts, recorded, other);
+  auto& [why_not, torch, device, is_exact, not_followed, doubts, recorded, other, changes] = answer;
+  archive(why_not, torch, device, is_exact, not_followed, doubts, recorded, other, changes);
 }
 
 namespace {

@@ -180,8 +180,10 @@ void LabelReplay::ApplyLabel(const EventBatch& batch, size_t i) {
         visitor_->BlockSaved(state().blocks()[place]);
       }
       break;
-    default:
+    case trace::OPTIMIZER_STEP:
       ++(batch.size(i) == 0 ? optimizer_steps_ : optimizer_ends_);
+      break;
+    default:
       break;
   }
 }

@@ -96,6 +96,13 @@ struct SegmentRef {
   uint32_t place() const { return value & ~kReservationBit; }
 };
 
+// Whose blocks a torch segment holds: PyTorch's allocator gives a segment to one stream and one pool, until it goes.
+struct SegmentOwner {
+  uint64_t stream = 0;  // PyTorch's id; 0 = the default one, or not known
+  uint64_t pool = 0;    // the capture of a CUDA graph that first had a block in it; in imports the pool's id; 0 = none
+  bool is_known = false;
+};
+
 struct CudaAllocation {
   uint64_t address = 0, size = 0, stack = 0, time_ns = 0;
   uint32_t api = 0, live_blocks = 0;
@@ -108,6 +115,7 @@ struct CudaAllocation {
   bool on_device = false;
   bool own_pool = false;  // from a stream-ordered pool that the program named
   bool live = false;
+  SegmentOwner owner;
 };
 
 struct Reservation {
@@ -116,6 +124,7 @@ struct Reservation {
   bool torch = false;
   bool implied = false;  // never seen reserved; stands for one mapping and goes with it
   bool live = false;
+  SegmentOwner owner;
 };
 
 struct PhysicalHandle {
@@ -150,8 +159,18 @@ class CudaMemory {
   SegmentRef TakeAsSegment(uint64_t address, Accounts* accounts);
   // Forgets the segments, without a free of any.
   void DropSegments(Accounts* accounts);
-  void AddBlock(SegmentRef segment) {
-    if (!segment.is_none()) ++BlockCount(segment);
+  // The block was asked for on this stream, in this private pool.
+  void AddBlock(SegmentRef segment, uint64_t stream, uint64_t pool) {
+    if (segment.is_none()) return;
+    ++BlockCount(segment);
+    SegmentOwner& owner =
+        segment.is_reservation() ? reservations_[segment.place()].owner : allocations_[segment.place()].owner;
+    if (!owner.is_known) owner = {stream, pool, true};
+  }
+  const SegmentOwner& OwnerOf(SegmentRef segment) const {
+    static constexpr SegmentOwner kNobody;
+    if (segment.is_none()) return kNobody;
+    return segment.is_reservation() ? reservations_[segment.place()].owner : allocations_[segment.place()].owner;
   }
   // `segment` may have gone since.
   void RemoveBlock(SegmentRef segment) {

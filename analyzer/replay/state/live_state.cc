@@ -119,7 +119,7 @@ void LiveState::AddBlock(const EventBatch& batch, size_t i, uint32_t slot) {
   const uint64_t reserved = accounts_.devices[slot].values.reserved;
   block.segment = cuda_.TakeAsSegment(block.address, &accounts_);
   if (has_gap_) FindLostSegment(slot, accounts_.devices[slot].values.reserved - reserved);
-  cuda_.AddBlock(block.segment);
+  cuda_.AddBlock(block.segment, batch.stream(i), batch.handle(i));
   if (block.segment.is_none()) ++accounts_.blocks_without_segment;
   accounts_.AddAllocated(slot, static_cast<int64_t>(block.size));
   const uint32_t place = blocks_.Add(block);

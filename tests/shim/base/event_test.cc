@@ -59,7 +59,8 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kTorchLimit), pb::TORCH_LIMIT);
   EXPECT_EQ(Number(EventKind::kExisting), pb::EXISTING);
   EXPECT_EQ(Number(EventKind::kExistingEnd), pb::EXISTING_END);
-  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kExistingEnd));
+  EXPECT_EQ(Number(EventKind::kAllocatorUse), pb::ALLOCATOR_USE);
+  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kAllocatorUse));
 }
 
 TEST(EventTest, LayersAndMemoryAreTheSchemas) {

@@ -33,6 +33,8 @@ std::string KindName(EventKind kind) {
       return "OomPool";
     case EventKind::kContextGrowth:
       return "ContextGrowth";
+    case EventKind::kAllocatorUse:
+      return "AllocatorUse";
     case EventKind::kSaved:
       return "Saved";
     default:

@@ -17,7 +17,9 @@ namespace gpumem {
 namespace {
 
 using testing::AddParameter;
+using ::testing::AllOf;
 using testing::EmptyRun;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using testing::Hold;
 using testing::HoldInLayers;
@@ -52,8 +54,38 @@ TEST_F(DiffTest, EqualRunsAreSaidToBeEqual) {
   HoldInLayers({}, "mlp", 2, &a_);
   HoldInLayers({}, "mlp", 2, &b_);
   const Diff diff = Run();
-  EXPECT_EQ(diff.headline, "no difference at the peak: 2 MiB in both");
+  EXPECT_EQ(diff.headline, "no difference at the peak: 2 MiB allocated and 2 MiB reserved in both");
   EXPECT_EQ(diff.cause.kind, CauseKind::kNone);
+}
+
+// Each peak at its own moment: what is reserved when most is allocated may be the same.
+TEST_F(DiffTest, ReservedIsComparedAtItsOwnPeak) {
+  HoldInLayers({}, "mlp", 2, &a_);
+  HoldInLayers({}, "mlp", 2, &b_);
+  b_.peak_reserved += 1500 * kMiB;
+  b_.peak_total += 1500 * kMiB;
+  b_.stranded = "1.4 GiB free on 23 CUDA streams that were each used for a while";
+  const Diff diff = Run();
+  EXPECT_EQ(diff.subject, "reserved");
+  EXPECT_EQ(diff.cause.kind, CauseKind::kAllocator);
+  EXPECT_EQ(diff.headline,
+            "+1.46 GiB reserved at the peak: PyTorch keeps 0 B -> 1.46 GiB beyond the peak of what tensors use; in B "
+            "1.4 GiB free on 23 CUDA streams that were each used for a while");
+}
+
+TEST_F(DiffTest, MemoryOutsideOfPyTorchIsComparedAtItsOwnPeak) {
+  HoldInLayers({}, "mlp", 2, &a_);
+  HoldInLayers({}, "mlp", 2, &b_);
+  b_.peak_other += 30 * kMiB;
+  b_.peak_total += 30 * kMiB;
+  EXPECT_THAT(Run().headline, StartsWith("+30 MiB outside PyTorch at the peak: "));
+}
+
+TEST_F(DiffTest, WhatDiffersBesidesTheSubjectIsNamed) {
+  HoldInLayers({.size = 100 * kMiB}, "mlp", 1, &a_);
+  HoldInLayers({.size = 200 * kMiB}, "mlp", 1, &b_);
+  b_.peak_reserved += 60 * kMiB;
+  EXPECT_THAT(Run().headline, AllOf(StartsWith("+100 MiB at the peak: "), EndsWith("; reserved +160 MiB")));
 }
 
 TEST_F(DiffTest, SeveralCausesAreNamedAsSuch) {
@@ -139,9 +171,11 @@ TEST_F(DiffTest, WhatWasReservedOnlyIsFragmentation) {
   Hold({.size = 100 * kMiB}, &b_);
   b_.values.reserved += 50 * kMiB;
   b_.values.total += 50 * kMiB;
+  a_.moment = b_.moment = "step 3";
   const Diff diff = Run();
   EXPECT_EQ(diff.cause.kind, CauseKind::kAllocator);
-  EXPECT_EQ(diff.headline, "+50 MiB reserved at the peak: PyTorch keeps 0 B -> 50 MiB in segments that no tensor uses");
+  EXPECT_EQ(diff.headline,
+            "+50 MiB reserved from step 3 to step 3: PyTorch keeps 0 B -> 50 MiB in segments that no tensor uses");
 }
 
 TEST_F(DiffTest, MemoryOutsideOfPyTorchIsNamed) {

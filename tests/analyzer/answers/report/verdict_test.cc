@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "absl/strings/str_split.h"
+#include "answers/report/reserve_causes.h"
 #include "answers/report/sections.h"
 #include "answers/report/what_if.h"
 #include "base/utf8.h"
@@ -132,6 +133,54 @@ TEST(Verdict, ReservedAboveAllocatedIsAProblemWhereTheDeviceIsFullAndAReplaySave
   verdict = MakeVerdict(input);
   EXPECT_EQ(verdict.kind, VerdictKind::kFragmented);
   EXPECT_THAT(verdict.action, StartsWith("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True would reserve "));
+}
+
+// The cause is named, with the change of the program that a replay knows the saving of.
+TEST(Verdict, FreeMemoryOnStreamsIsToldAndMended) {
+  Example example = HealthyExample();
+  DeviceAnalysis& device = example.analysis.devices[0];
+  device.peak_reserved.bytes = device.peak_allocated.bytes + 8 * kGiB;
+  Fragmentation& fragmentation = device.fragmentation;
+  fragmentation.chains = {{device.at_peak_allocated.stacks.front().stack_id, true, 40, {33, 65, 97}}};
+  for (const uint64_t stream : {33, 65, 97}) fragmentation.caches_at_peak.push_back({stream, 0, 1, 3 * kGiB, 2 * kGiB});
+  ReportInput input = example.input();
+  EXPECT_EQ(StrandedText(device, input),
+            "4 GiB free on 2 CUDA streams that were each used for a while (taken in model.py:42 Block.forward)");
+  EXPECT_THAT(MakeVerdict(input).action, Not(HasSubstr("stream"))) << "what it saves is not known";
+
+  WhatIfAnswer replay = ReplayOf(device, device.peak_reserved.bytes - kGiB);
+  replay.changes = {{"", device.peak_allocated.bytes, std::nullopt, ProgramChange::kOneStream}};
+  input.what_if = &replay;
+  EXPECT_THAT(MakeVerdict(input).action,
+              AllOf(HasSubstr("make one CUDA stream and use it again: model.py:42 Block.forward takes a new one each "
+                              "time (40 times); that would reserve 36 GiB instead of 44 GiB (replayed)"),
+                    Not(HasSubstr("expandable"))));
+  replay.other.why_not = "no address space is left";
+  EXPECT_EQ(Remedies(device, input, 5).size(), 1u) << "the other setting is not known";
+}
+
+TEST(Verdict, PrivatePoolsAreToldAndMended) {
+  Example example = HealthyExample();
+  DeviceAnalysis& device = example.analysis.devices[0];
+  device.peak_reserved.bytes = device.peak_allocated.bytes + 8 * kGiB;
+  device.fragmentation.caches_at_peak = {{3, 1, 4, 5 * kGiB, 4 * kGiB}, {3, 2, 4, 5 * kGiB, 4 * kGiB}};
+  ReportInput input = example.input();
+  EXPECT_EQ(StrandedText(device, input), "8 GiB free in 2 private pools of CUDA graphs");
+  WhatIfAnswer replay = ReplayOf(device, device.peak_reserved.bytes);
+  replay.changes = {{"", device.peak_reserved.bytes - 4 * kGiB, std::nullopt, ProgramChange::kOnePool}};
+  input.what_if = &replay;
+  EXPECT_THAT(MakeVerdict(input).action, HasSubstr("the same pool (pool=): 2 private pools of graphs hold 10 GiB"));
+}
+
+TEST(Verdict, WhatAReplayCannotFollowHasNoNumber) {
+  Example example = HealthyExample();
+  DeviceAnalysis& device = example.analysis.devices[0];
+  device.peak_reserved.bytes = device.peak_allocated.bytes + 4 * kGiB;
+  WhatIfAnswer replay = ReplayOf(device, device.peak_allocated.bytes);
+  replay.not_followed = "a MemPool was made";
+  ReportInput input = example.input();
+  input.what_if = &replay;
+  EXPECT_THAT(MakeVerdict(input).action, Not(HasSubstr("expandable")));
 }
 
 TEST(Verdict, AReplayThatDoesNotGiveWhatWasRecordedTellsNothing) {
