@@ -50,6 +50,26 @@ void MergeTensor(const trace::Tensor& reported, TensorInfo* info) {
   if (reported.trainable() || !reported.dtype().empty()) info->trainable = reported.trainable();
 }
 
+// Enumerators of a newer version are none to us.
+void MergeSnapshot(const trace::OwnerSnapshot& reported, OwnerSnapshotInfo* info) {
+  SetWhereReported(reported.time_ns(), &info->time_ns);
+  SetWhereReported(reported.took_ns(), &info->took_ns);
+  if (reported.cause() <= trace::OWNERS_ASKED) info->cause = static_cast<OwnersCause>(reported.cause());
+  SetWhereReported(reported.tensors(), &info->tensors);
+  SetWhereReported(reported.left_out(), &info->left_out);
+  SetWhereReported(reported.collector(), &info->collector);
+}
+
+void MergeOwner(const trace::Owner& reported, OwnerInfo* info) {
+  if (reported.root() <= trace::ROOT_NATIVE) info->root = static_cast<OwnerRoot>(reported.root());
+  SetWhereReported(reported.file(), &info->file);
+  SetWhereReported(reported.name(), &info->name);
+  SetWhereReported(reported.path(), &info->path);
+  SetWhereReported(reported.container(), &info->container);
+  SetWhereReported(reported.items(), &info->items);
+  info->addresses.insert(info->addresses.end(), reported.addresses().begin(), reported.addresses().end());
+}
+
 }  // namespace
 
 absl::Status ObjectTable::Add(const trace::Definitions& definitions) {
@@ -68,6 +88,14 @@ absl::Status ObjectTable::Add(const trace::Definitions& definitions) {
   for (const trace::ProcessGroup& group : definitions.process_groups()) {
     if (group.id() == 0) return ZeroId("a process group");
     groups_[group.id()] = {group.name(), group.description(), group.rank(), group.size()};
+  }
+  for (const trace::OwnerSnapshot& snapshot : definitions.owner_snapshots()) {
+    if (snapshot.id() == 0) return ZeroId("a snapshot of owners");
+    MergeSnapshot(snapshot, &owner_snapshots_[snapshot.id()]);
+  }
+  for (const trace::Owner& owner : definitions.owners()) {
+    if (owner.snapshot() == 0 || owner.id() == 0) return ZeroId("an owner");
+    MergeOwner(owner, &owner_snapshots_[owner.snapshot()].owners[owner.id()]);
   }
   return absl::OkStatus();
 }

@@ -54,6 +54,28 @@ struct ProcessGroupInfo {
   uint32_t rank = 0, size = 0;
 };
 
+// Numbers of trace.proto's OwnersCause and OwnerRoot.
+enum class OwnersCause : uint8_t { kNone = 0, kRunEnd, kOutOfMemory, kAsked };
+enum class OwnerRoot : uint8_t { kNone = 0, kGlobal, kClass, kFunction, kRunning, kCycle, kNative };
+
+// A way from a root to tensors in GPU memory.
+struct OwnerInfo {
+  OwnerRoot root = OwnerRoot::kNone;
+  std::string file, name, path, container;
+  uint64_t items = 0;
+  std::vector<uint64_t> addresses;  // of storages
+};
+
+// A look at who refers to GPU memory.
+struct OwnerSnapshotInfo {
+  uint64_t time_ns = 0, took_ns = 0;
+  OwnersCause cause = OwnersCause::kNone;
+  uint32_t tensors = 0;
+  std::string left_out;    // empty: what has no owner has no tensor object in Python
+  uint32_t collector = 0;  // 1 = on, 2 = off, 0 = not known
+  std::map<uint32_t, OwnerInfo> owners;
+};
+
 class ObjectTable {
  public:
   // DataLoss where an id is 0.
@@ -67,11 +89,13 @@ class ObjectTable {
   const std::map<uint32_t, TensorInfo>& tensors() const { return tensors_; }
   const std::map<uint32_t, std::string>& optimizers() const { return optimizers_; }
   const std::map<uint32_t, ProcessGroupInfo>& process_groups() const { return groups_; }
+  // In the order in which they were taken.
+  const std::map<uint32_t, OwnerSnapshotInfo>& owner_snapshots() const { return owner_snapshots_; }
 
   // To keep it in a file and take it from there (ledger/saved/archive.h).
   template <typename Archive, typename Self>
   static void VisitFieldsOf(Archive& archive, Self& self) {
-    archive(self.modules_, self.tensors_, self.optimizers_, self.groups_);
+    archive(self.modules_, self.tensors_, self.optimizers_, self.groups_, self.owner_snapshots_);
   }
 
  private:
@@ -79,6 +103,7 @@ class ObjectTable {
   std::map<uint32_t, TensorInfo> tensors_;
   std::map<uint32_t, std::string> optimizers_;
   std::map<uint32_t, ProcessGroupInfo> groups_;
+  std::map<uint32_t, OwnerSnapshotInfo> owner_snapshots_;
 };
 
 // RolesOf: what a rank is in the layout of its job, by the descriptions of the process groups that it is in: those of a

@@ -47,6 +47,7 @@
 #include "shim/control/versions.h"
 #include "shim/python/existing.h"
 #include "shim/python/inject.h"
+#include "shim/python/owners.h"
 #include "shim/ring/ring.h"
 #include "shim/settings/output_path.h"
 #include "shim/settings/process_facts.h"
@@ -164,6 +165,7 @@ void SawEvent(const Event& event, uint32_t tid) {
       g_state.load(std::memory_order_relaxed) != State::kEnded) {
     python::RequestLook();  // takes a lock of Python's, which whoever calls _exit in a signal handler may hold
   }
+  if (event.layer == Layer::kTorch) python::SawTorch(event);
   if (event.layer == Layer::kTorch && python::IsExistingAsked()) [[unlikely]]
     python::RetryExisting(false);
   if (event.kind == EventKind::kAllocFailed) CountFailedRequest(event.layer);
@@ -173,6 +175,7 @@ void SawEvent(const Event& event, uint32_t tid) {
 
 // In the writer's thread, after each pass.
 void TracePassed(const char* path, bool last) {
+  python::FinishedPass();
   if (g_settings.forecast) oom::ForecastPassed(path, last);
   if (g_settings.oom_report) oom::Passed(path, last);
   if (g_rank_settings.summary_interval_ms != 0) oom::SummaryPassed(path, last);
@@ -255,6 +258,7 @@ bool BeginRecording() {
   ForgetSentTexts();
   g_asked_helper.store(false, std::memory_order_relaxed);
   python::Enable(g_settings.helper);
+  python::ConfigureOwners(g_settings.owners_ms);
   python::SetInjectedScript(g_settings.injected_script, &EndSession);
   g_any_event.store(false, std::memory_order_relaxed);
   stack::Options options;

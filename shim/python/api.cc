@@ -68,10 +68,12 @@ void FindForObjects(Finder* finder, Api* api) {
   finder->Find("PyTuple_Type", &api->tuple_type);
   finder->Find("PyList_Type", &api->list_type);
   finder->Find("PyFunction_Type", &api->function_type);
+  finder->Find("PyModule_Type", &api->module_type);
   finder->FindOptional("PyThreadState_EnterTracing", &api->enter_tracing);
   finder->FindOptional("PyThreadState_LeaveTracing", &api->leave_tracing);
   finder->FindOptional("PyGC_Enable", &api->collector_on);
   finder->FindOptional("PyGC_Disable", &api->collector_off);
+  if (api->collector_off != nullptr) finder->FindOptional("PyType_GetSlot", &api->type_slot);  // from 3.10 on
   finder->FindOptional("PyUnstable_GC_VisitObjects", &api->visit_objects);
 }
 

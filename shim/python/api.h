@@ -81,6 +81,7 @@ struct Api {
   void (*leave_tracing)(Object* thread);
   int (*collector_on)();
   int (*collector_off)();
+  void* (*type_slot)(Object* type, int slot);  // also of types that are not of the heap: from 3.10 on
   void (*visit_objects)(int (*visit)(Object* object, void* argument), void* argument);
   Object* exception;  // the class Exception
   Object* none;
@@ -90,6 +91,7 @@ struct Api {
   Object* tuple_type;
   Object* list_type;
   Object* function_type;
+  Object* module_type;
 };
 
 // Also nullptr once the interpreter is being ended: nothing may be asked of it any more.

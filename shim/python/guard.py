@@ -115,8 +115,27 @@ def record_limits():
         device += 1
 
 
+END, OUT_OF_MEMORY, ASKED = 1, 2, 3  # trace.proto's OwnersCause
+
+
+def tell_owners(cause):
+    limit = record.owners_limit()
+    if limit and helper is not None and helper.torch is not None and helper.torch.Tensor is not None:
+        helper.torch.look_for_modes()
+        is_on = dict.get(module_fields("gc"), "isenabled")
+        collects = None if is_on is None else is_on()
+        record.still(record.owners_source()["tell"], (helper.torch, cause, limit * 1_000_000, collects))
+
+
+def owners(cause):
+    """Who owns GPU memory now: owners.py, which is compiled when it is needed."""
+    guarded(tell_owners, cause)
+
+
 def program_ended():
     record.quietly(guarded, (record_limits,))
+    if record.owners_limit() and record.grew():
+        record.quietly(owners, (END,))
     record.quietly(record.event, (MARK, PROGRAM_END, 0, 0))
 
 

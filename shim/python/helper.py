@@ -20,27 +20,6 @@ MOST_STALE = 4096  # tensors that were known and may be gone
 NOBODY = (None, 0)
 
 
-def varint(value):
-    out = []
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def message(pairs_of_fields):
-    """A protobuf message of (number, value) pairs: int or str; nothing for 0, "" and None."""
-    out = b""
-    for number, value in pairs_of_fields:
-        if type(value) is str and value:
-            data = value.encode("utf-8", "replace")[:1000]
-            out += varint(number << 3 | 2) + varint(data.__len__()) + data
-        elif value and type(value) is not str:
-            out += varint(number << 3) + varint(value)
-    return out
-
-
 class Helper:
     def __init__(self):
         self.modules = {}  # number -> weak reference, which tells the recorder of its end

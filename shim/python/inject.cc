@@ -16,8 +16,10 @@
 #include "shim/base/event.h"
 #include "shim/base/kernel.h"
 #include "shim/python/api.h"
+#include "shim/python/climb.h"
 #include "shim/python/existing.h"
 #include "shim/python/objects.h"
+#include "shim/python/owners.h"
 #include "shim/ring/ring.h"
 #include "shim/stack/autograd_nodes.h"
 #include "shim/stack/module_objects.h"
@@ -157,7 +159,8 @@ Method g_methods[] = {
 Object* MakeRecord(const Api* api) {
   g_python = api;
   Object* record = api->new_module("gpumemshim_record");
-  bool good = record != nullptr && AddObjectFunctions(api, record);
+  bool good = record != nullptr && AddObjectFunctions(api, record) && AddClimbFunctions(api, record) &&
+              AddOwnersFunctions(api, record);
   for (Method& method : g_methods) {
     Object* function = good ? api->new_function(&method, nullptr, nullptr) : nullptr;
     good = function != nullptr && api->set_attribute(record, method.name, function) == 0;
@@ -178,6 +181,7 @@ std::atomic<uint32_t> g_looks{0};
 // With the GIL held, from here on.
 
 Object* g_look;    // the function, once the helper stands
+Object* g_owners;  // its function of that name
 Object* g_record;  // what it was given
 bool g_broken;
 
@@ -186,6 +190,8 @@ Object* MakeLook(const Api* api) {
   Object* globals = g_record == nullptr ? nullptr : RunSource(api, gpumem_helper_source, g_record);
   Object* look = globals == nullptr ? nullptr : api->get_item(globals, "look");
   if (look != nullptr) api->increment(look);
+  g_owners = globals == nullptr ? nullptr : api->get_item(globals, "owners");
+  if (g_owners != nullptr) api->increment(g_owners);
   if (globals != nullptr) api->decrement(globals);
   return look;
 }
@@ -243,6 +249,17 @@ int Look(void*) {
 void Enable(bool on) {
   g_on.store(on, std::memory_order_relaxed);
   stack::SetUnnamedListener(on ? &RequestLook : nullptr);
+}
+
+int TellOwners(uint32_t cause) {
+  const Api* api = Load();
+  if (api == nullptr || g_broken || g_owners == nullptr) return 0;
+  Object* const arguments = api->build("(k)", static_cast<unsigned long>(cause));  // NOLINT(google-runtime-int)
+  Object* const result = arguments == nullptr ? nullptr : CallQuietly(api, g_owners, arguments);
+  for (Object* const object : {arguments, result}) {
+    if (object != nullptr) api->decrement(object);
+  }
+  return result == nullptr ? EndCall(api) : 0;
 }
 
 bool IsEnabled() { return g_on.load(std::memory_order_relaxed); }

@@ -25,6 +25,9 @@ bool IsEnabled();
 // Something new may be said about the program's objects.
 void RequestLook();
 
+// With the GIL held: the helper reports who owns GPU memory now. A pending call's result.
+int TellOwners(uint32_t cause);
+
 // What went wrong in the part of the recorder that runs in the program's Python, for the trace's versions: the first
 // failure, as text, and how many there were.
 //

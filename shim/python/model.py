@@ -115,7 +115,9 @@ class Torch:
         self.of_both = getters("requires_grad", "shape", "is_cuda", "numel", "element_size", "storage_offset", "data_ptr")
         self.of_kind = getters("dtype", "device")
         self.of_layout = getters("_cdata")
+        self.of_place = getters("is_cuda", "data_ptr")
         self.of_leaf = getters("is_leaf")
+        self.of_graph = getters("grad_fn")
         self.of_gradient = getters("grad")
         self.no_dispatch = defined(self.Tensor, "__torch_dispatch__")
         self.has_modes = True

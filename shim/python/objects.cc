@@ -4,6 +4,7 @@
 #include "shim/python/objects.h"
 
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "shim/base/clock.h"
@@ -124,20 +125,6 @@ Object* Callers(Object*, Object*) {
   return codes.Release();
 }
 
-// Objects that die and are made here start no collection, whose finalizers would run under the guard.
-class CollectorOff {
- public:
-  CollectorOff() : was_on_(g_python->collector_off != nullptr && g_python->collector_off() != 0) {}
-  CollectorOff(const CollectorOff&) = delete;
-  CollectorOff& operator=(const CollectorOff&) = delete;
-  ~CollectorOff() {
-    if (was_on_) g_python->collector_on();
-  }
-
- private:
-  bool was_on_;
-};
-
 // `getters` but the first, each called with `object`.
 Object* ReadAll(Object* getters, Object* object) {
   const std::ptrdiff_t count = g_python->tuple_size(getters);
@@ -175,15 +162,23 @@ Object* Attribute(Object*, Object* arguments) {
 }
 
 struct Search {
-  Object* type;
+  Object* type;  // None: all
   Object* found;
   Number left;
   bool failed;
+  struct Known {
+    Object* kind;
+    bool is_one;
+  } known[256];  // kinds that were asked about before, by address
 };
 
 void Look(Search* search, Object* object) {
-  if (!IsA(object, search->type)) return;
-  if (g_python->append(search->found, object) != 0) search->failed = true;
+  if (object == search->found) return;  // it would keep itself
+  Object* const kind = g_python->type_of(object);
+  g_python->decrement(kind);  // the object has it
+  Search::Known& known = search->known[(reinterpret_cast<uintptr_t>(kind) >> 4) % std::size(search->known)];
+  if (known.kind != kind) known = {kind, search->type == g_python->none || IsA(object, search->type)};
+  if (known.is_one && g_python->append(search->found, object) != 0) search->failed = true;
 }
 
 int Visit(Object* object, void* argument) {
@@ -209,20 +204,6 @@ void SearchList(Search* search) {
   }
   for (std::ptrdiff_t i = 0, size = g_python->list_size(objects.get()); i < size && !search->failed; ++i)
     Look(search, g_python->list_item(objects.get(), i));
-}
-
-Object* Instances(Object*, Object* arguments) {
-  Object* type = nullptr;
-  if (g_python->parse(arguments, "O", &type) == 0) return nullptr;
-  Owned found(g_python->new_list(0));
-  if (!found) return nullptr;
-  Search search{type, found.get(), kMaxObjects, false};
-  if (g_python->visit_objects != nullptr) {
-    g_python->visit_objects(&Visit, &search);
-  } else {
-    SearchList(&search);
-  }
-  return search.failed ? NoneAfterError() : found.Release();
 }
 
 // Of a weak reference. In C, so that no signal handler's exception is lost in it.
@@ -273,6 +254,26 @@ Method g_methods[] = {
 };
 
 }  // namespace
+
+CollectorOff::CollectorOff() : was_on_(g_python->collector_off != nullptr && g_python->collector_off() != 0) {}
+
+CollectorOff::~CollectorOff() {
+  if (was_on_) g_python->collector_on();
+}
+
+Object* Instances(Object*, Object* arguments) {
+  Object* type = nullptr;
+  if (g_python->parse(arguments, "O", &type) == 0) return nullptr;
+  Owned found(g_python->new_list(0));
+  if (!found) return nullptr;
+  Search search{type, found.get(), kMaxObjects, false, {}};
+  if (g_python->visit_objects != nullptr) {
+    g_python->visit_objects(&Visit, &search);
+  } else {
+    SearchList(&search);
+  }
+  return search.failed ? NoneAfterError() : found.Release();
+}
 
 bool AddObjectFunctions(const Api* api, Object* record) {
   g_python = api;

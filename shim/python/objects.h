@@ -34,6 +34,21 @@ namespace gpumemshim::python {
 // Adds the functions to `record`. False: Python's error is set.
 bool AddObjectFunctions(const Api* api, Object* record);
 
+// record.instances(class); of None: all objects that the collector knows.
+Object* Instances(Object*, Object* arguments);
+
+// Objects that die and are made meanwhile start no collection, whose finalizers would run under a guard of ours.
+class CollectorOff {
+ public:
+  CollectorOff();
+  CollectorOff(const CollectorOff&) = delete;
+  CollectorOff& operator=(const CollectorOff&) = delete;
+  ~CollectorOff();
+
+ private:
+  bool was_on_;
+};
+
 // Calls where neither trace nor profile functions see it.
 Object* CallQuietly(const Api* api, Object* function, Object* arguments);
 

@@ -95,3 +95,24 @@ def codes_within(code, found=None):
         if type(constant) is type(code):
             codes_within(constant, found)
     return found
+
+
+def varint(value):
+    out = []
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def message(pairs_of_fields):
+    """A protobuf message of (number, value) pairs: int or str; nothing for 0, "" and None."""
+    out = b""
+    for number, value in pairs_of_fields:
+        if type(value) is str and value:
+            data = value.encode("utf-8", "replace")[:1000]
+            out += varint(number << 3 | 2) + varint(data.__len__()) + data
+        elif value and type(value) is not str:
+            out += varint(number << 3) + varint(value)
+    return out

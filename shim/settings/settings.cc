@@ -153,6 +153,7 @@ Settings ReadSettings() {
   settings.native = ReadNativeDepth();
   settings.python = ParseSwitch(SettingOf("GPUMEMSHIM_PYTHON"), true);
   settings.helper = settings.python && ParseSwitch(SettingOf("GPUMEMSHIM_HELPER"), true);
+  settings.owners_ms = ParseMilliseconds(SettingOf("GPUMEMSHIM_OWNERS_MS"), settings.owners_ms);
   Copy(settings.injected_script, sizeof settings.injected_script, "GPUMEMSHIM_INJECTED_SCRIPT");
   settings.free_stacks = ParseSwitch(SettingOf("GPUMEMSHIM_FREE_STACKS"), false);
   settings.autograd = settings.python && ParseSwitch(SettingOf("GPUMEMSHIM_AUTOGRAD"), true);

@@ -30,6 +30,7 @@ inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_EVAL",
     "GPUMEMSHIM_NATIVE",
     "GPUMEMSHIM_HELPER",
+    "GPUMEMSHIM_OWNERS_MS",
     "GPUMEMSHIM_AUTOGRAD",
     "GPUMEMSHIM_INJECTED_SCRIPT",
     "GPUMEMSHIM_FREE_STACKS",
@@ -90,6 +91,7 @@ struct Settings {
   stack::NativeDepth native = stack::NativeDepth::kCut;
   bool python = true;
   bool helper = true;               // the part that runs in the program's Python
+  uint32_t owners_ms = 300;         // that a look at who owns memory may take; 0 = none
   char injected_script[1024] = "";  // a Python file to run beside the helper; empty = none
   bool free_stacks = false;         // of PyTorch's frees; those of CUDA's are few
   bool autograd = true;             // where nodes are made and evaluated, and what they keep

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "answers/report/owner_words.h"
 #include "base/format.h"
 
 namespace gpumem {
@@ -31,23 +32,26 @@ std::string RateText(double bytes_per_iteration) {
 }
 
 std::string LeakSite(const LeakRow& row) {
-  if (row.kind == LeakKind::kAllocator) return "(PyTorch's reserved memory)";
-  if (row.IsKeepers()) return absl::StrCat(FileName(row.keeper.file), ":", row.keeper.line, " ", row.keeper.function);
-  return row.place.site;
+  return row.kind == LeakKind::kAllocator ? "(PyTorch's reserved memory)" : row.place.site;
 }
+
+namespace {
+
+// A line of the source proves nothing: it is shown where nobody was seen.
+std::string CandidateText(const LeakRow& row) {
+  if (row.candidate.line == 0 || MainOwner(row) != nullptr) return "";
+  return absl::StrCat(" A line that may keep it (by its source, not seen): ", FileName(row.candidate.file), ":",
+                      row.candidate.line, " \"", row.code, "\".");
+}
+
+}  // namespace
 
 std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
   const std::string iteration = IterationWord(findings, row);
   switch (row.kind) {
     case LeakKind::kGraph:
-      if (row.keeper.line != 0) {
-        return absl::StrCat("autograd's graphs stay alive; probably kept by \"", row.code, "\" in ", LeakSite(row),
-                            ". Keep the number alone: .item() or .detach(). The memory itself is allocated in ",
-                            row.place.site, ".");
-      }
-      return absl::StrCat("autograd's graphs stay alive from ", iteration, " to ", iteration,
-                          ": something keeps a result of the forward pass in ", row.place.site,
-                          " without .item() or .detach().");
+      return absl::StrCat(row.place.site, ": saved by autograd, and its graphs stay from ", iteration, " to ",
+                          iteration, "; ", KeptByText(row), ".", CandidateText(row));
     case LeakKind::kOutside:
       return absl::StrCat(row.place.site, ": CUDA memory outside PyTorch; torch.cuda.empty_cache() cannot return it.");
     case LeakKind::kAllocator:
@@ -59,9 +63,7 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
         return absl::StrCat(row.place.site, ": made anew in each ", iteration,
                             ", larger each time: it seems to be joined to what it was before (torch.cat).");
       }
-      if (row.keeper.line == 0) break;
-      return absl::StrCat(row.place.site, ": probably kept by \"", row.code, "\" in ", FileName(row.keeper.file), ":",
-                          row.keeper.line, ".");
+      return absl::StrCat(row.place.site, ": ", KeptByText(row), ".", CandidateText(row));
   }
   return "";
 }

@@ -33,10 +33,10 @@ std::string IterationWord(const LeakFindings& findings, const LeakRow& row);
 // "8.00 MiB"; below a byte an iteration "0.5 B".
 std::string RateText(double bytes_per_iteration);
 
-// The line: of a graph the one that keeps it, where that is known.
+// The line that allocates; of a graph, most of it.
 std::string LeakSite(const LeakRow& row);
 
-// What is to be known of a row, and done about it; "" for ordinary memory.
+// What is to be known of a row: who was seen to keep it, and what to do.
 std::string LeakRemark(const LeakRow& row, const LeakFindings& findings);
 
 }  // namespace gpumem

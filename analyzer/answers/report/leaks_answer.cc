@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "answers/report/leak_words.h"
+#include "answers/report/owner_words.h"
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
@@ -76,21 +77,43 @@ std::vector<LeakColumn> ShownColumns(const LeakFindings& findings) {
   };
 }
 
-// Of the line to change: the file, or the number in it.
-Datum FileDatum(const LeakRow& row) {
-  return row.IsKeepers() ? Datum(row.keeper.file) : Datum::TextOrNull(row.place.file);
+// Of the owner that has most, as far as one was seen.
+LeakColumn OwnerColumn(const char* key, const char* what, Datum (*value)(const SeenOwner&)) {
+  return {key, what, [value](const LeakRow* row) {
+            const SeenOwner* const owner = MainOwner(*row);
+            return owner == nullptr ? Datum() : value(*owner);
+          }};
 }
 
-Datum LineDatum(const LeakRow& row) {
-  if (row.IsKeepers()) return row.keeper.line;
-  return Datum::If(!row.place.file.empty(), row.place.line);
+void AppendOwnerColumns(std::vector<LeakColumn>* columns) {
+  constexpr char kCandidate[] =
+      "a line that may keep the memory, by its source alone, which proves nothing; null where an owner was seen";
+  const auto is_shown = [](const LeakRow* row) { return row->candidate.line != 0 && MainOwner(*row) == nullptr; };
+  columns->push_back(OwnerColumn("owner", "what was seen to keep at least half of it; null: nothing was",
+                                 [](const SeenOwner& owner) { return Datum(OwnerText(owner)); }));
+  columns->push_back(OwnerColumn("owner_root",
+                                 "where the way to it begins: `global`, `class`, `function` (its closure), `variable` "
+                                 "(of a function that ran), `cycle` (of references), `native` (no object of Python)",
+                                 [](const SeenOwner& owner) { return Datum(OwnerRootName(owner.root)); }));
+  columns->push_back(OwnerColumn("owner_path", "the way: `history[*].grad_fn`",
+                                 [](const SeenOwner& owner) { return Datum::TextOrNull(owner.path); }));
+  columns->push_back(OwnerColumn("owner_file", "of the module or function",
+                                 [](const SeenOwner& owner) { return Datum::TextOrNull(owner.file); }));
+  columns->push_back(OwnerColumn("owner_bytes", "of the blocks of this line that it had",
+                                 [](const SeenOwner& owner) { return Datum(owner.bytes); }));
+  columns->push_back(
+      {"kept_by", "the same in words, or why it was not seen", [](const LeakRow* row) { return KeptByText(*row); }});
+  columns->push_back({"candidate_file", kCandidate,
+                      [is_shown](const LeakRow* row) { return Datum::If(is_shown(row), row->candidate.file); }});
+  columns->push_back({"candidate_line", kCandidate,
+                      [is_shown](const LeakRow* row) { return Datum::If(is_shown(row), row->candidate.line); }});
+  columns->push_back({"candidate_code", "the text of that line",
+                      [is_shown](const LeakRow* row) { return Datum::If(is_shown(row), row->code); }});
 }
 
 std::vector<LeakColumn> ListedColumns(const LeakFindings& findings, const ReportInput& input) {
   constexpr char kGrown[] = "growth after warm-up, all in all", kBegan[] = "when it began; iterations count from 1";
-  constexpr char kChange[] = "of a graph: the line that probably keeps it, if known; else the line that allocates";
-  constexpr char kKeeper[] =
-      "the line that probably keeps the memory, if it is known and another one than the one that allocates";
+  constexpr char kAllocates[] = "the line that allocates; of a graph, most of it";
   std::vector<LeakColumn> columns = {
       {"status",
        "`growing`, `stopped` (it rose and settled), `freed` (the program let go of it and went on), `once` (one or "
@@ -112,16 +135,14 @@ std::vector<LeakColumn> ListedColumns(const LeakFindings& findings, const Report
        [](const LeakRow* row) { return row->confidence; }},
       {"replaced", "true for memory that is made anew in each step, larger each time: none of its blocks stays",
        [](const LeakRow* row) { return row->is_replaced; }},
-      {"file", kChange, [](const LeakRow* row) { return FileDatum(*row); }},
-      {"line", kChange, [](const LeakRow* row) { return LineDatum(*row); }},
-      {"keeper_file", kKeeper, [](const LeakRow* row) { return Datum::If(row->keeper.line != 0, row->keeper.file); }},
-      {"keeper_line", kKeeper, [](const LeakRow* row) { return Datum::If(row->keeper.line != 0, row->keeper.line); }},
-      {"code", "the text of that line", [](const LeakRow* row) { return Datum::If(row->keeper.line != 0, row->code); }},
-      {"remark", "what it means and what to do; null for ordinary memory",
+      {"file", kAllocates, [](const LeakRow* row) { return Datum::TextOrNull(row->place.file); }},
+      {"line", kAllocates, [](const LeakRow* row) { return Datum::If(!row->place.file.empty(), row->place.line); }},
+      {"remark", "what it means, who was seen to keep it, and what to do",
        [&findings](const LeakRow* row) { return Datum::TextOrNull(LeakRemark(*row, findings)); }},
       {"stack_count", "stacks of the line; `frames` and `site` are of the largest",
        [](const LeakRow* row) { return row->stacks.size(); }},
   };
+  AppendOwnerColumns(&columns);
   AppendStackColumns<const LeakRow*>([](const LeakRow* row) { return StackKey{row->stack, ""}; }, input, &columns);
   return columns;
 }

@@ -14,6 +14,7 @@
 #include "answers/oom/oom_story.h"
 #include "answers/report/cupti_words.h"
 #include "answers/report/leak_words.h"
+#include "answers/report/owner_words.h"
 #include "answers/report/remedies.h"
 #include "answers/report/reserve_causes.h"
 #include "answers/report/sections.h"
@@ -170,8 +171,11 @@ void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict
             : LeakRemark(worst, *input.leaks);
     return;
   }
-  const std::string remark = LeakRemark(worst, *input.leaks);
-  verdict->action = remark.empty() ? "gpumemshim leaks shows what grows, by line" : remark;
+  const bool says_little =
+      worst.kind == LeakKind::kMemory && !worst.is_replaced && worst.candidate.line == 0 && MainOwner(worst) == nullptr;
+  verdict->action = says_little
+                        ? absl::StrCat("gpumemshim leaks shows what grows, by line; the largest is ", KeptByText(worst))
+                        : LeakRemark(worst, *input.leaks);
 }
 
 uint64_t HighestPeak(const DeviceAnalysis& device) {

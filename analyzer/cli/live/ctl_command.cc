@@ -24,8 +24,9 @@
 namespace gpumem {
 namespace {
 
-constexpr absl::string_view kCommands[] = {"memory", "status",  "start",     "stop", "flush",     "mark", "snapshot",
-                                           "dump",   "tensors", "gradients", "gc",   "backtrace", "eval", "repl"};
+constexpr absl::string_view kCommands[] = {"memory", "status",    "start",  "stop",    "flush",
+                                           "mark",   "snapshot",  "dump",   "tensors", "gradients",
+                                           "gc",     "backtrace", "owners", "eval",    "repl"};
 
 void BeginAnswer(absl::string_view asked, JsonWriter* json) {
   json->BeginObject();
@@ -40,7 +41,8 @@ class CtlCommand final : public Command {
   CommandPlace place() const override { return {CommandGroup::kLive, 3}; }
   absl::string_view summary() const override { return "list, start, stop and query running recordings"; }
   absl::string_view arguments() const override {
-    return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|snapshot TEXT|dump|tensors|gradients|gc|backtrace|eval "
+    return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|snapshot "
+           "TEXT|dump|tensors|gradients|gc|backtrace|owners|eval "
            "TEXT|repl]]";
   }
   absl::string_view help() const override {
@@ -58,6 +60,7 @@ class CtlCommand final : public Command {
   gradients   NaN and Inf, norm, smallest and largest of each gradient; launches kernels
   gc          Python's collector and PyTorch's empty_cache(), with what that gave back
   backtrace   the Python frames of all threads
+  owners      records who owns GPU memory now; gpumemshim leaks shows it
   eval TEXT   an expression's value in __main__; only where GPUMEMSHIM_EVAL=1 was set. repl reads many
 
   gpumemshim ctl
@@ -206,6 +209,9 @@ Only the user who owns the program, and root, may do this.
       json.Field("file", answer.Text("file"));
       json.Field("file_bytes", answer.Number("file_bytes"));
       json.Field("events", answer.Number("events"));
+    } else if (asked == "owners") {
+      json.Field("tensors", answer.Number("tensors"));
+      json.Field("took_ms", answer.Number("took_ms"));
     } else if (asked != "mark" && asked != "snapshot") {
       WriteJsonStatus(answer, &json);
     }
@@ -215,6 +221,10 @@ Only the user who owns the program, and root, may do this.
 
   static std::string Words(const std::string& asked, const ControlAnswer& answer, const Snapshot& snapshot) {
     if (asked == "mark" || asked == "snapshot") return "marked\n";
+    if (asked == "owners") {
+      return absl::StrCat("recorded who owns ", FormatCountOf(answer.Number("tensors"), "tensor", "tensors"), ", in ",
+                          answer.Number("took_ms"), " ms. Next: gpumemshim leaks\n");
+    }
     if (IsLive(asked)) return LiveText(asked, answer);
     if (IsConsole(asked)) return ConsoleText(asked, answer);
     if (asked == "dump") {

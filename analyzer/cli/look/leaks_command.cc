@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "answers/report/leak_words.h"
+#include "answers/report/owner_words.h"
 #include "answers/report/sections.h"
 #include "cli/command.h"
 #include "cli/commands.h"
@@ -16,15 +17,15 @@ namespace gpumem {
 namespace {
 
 constexpr char kSourcesNote[] =
-    "The lines that keep memory are not looked for: this trace is not this user's, or was not recorded on this machine "
+    "Lines that may keep memory are not looked for: this trace is not this user's, or was not recorded on this machine "
     "since it started, so the source files that it names are not read. --sources DIR reads those in DIR.";
 
 // Whether source files could tell more.
-bool AnyKeeperIsUnknown(const LeakFindings& leaks) {
+bool AnyOwnerIsUnknown(const LeakFindings& leaks) {
   return std::any_of(leaks.devices.begin(), leaks.devices.end(), [](const LeakDevice& device) {
     return std::any_of(device.rows.begin(), device.rows.end(), [](const LeakRow& row) {
-      const bool has_keeper = row.kind == LeakKind::kGraph || (row.kind == LeakKind::kMemory && !row.is_replaced);
-      return row.status == LeakStatus::kGrowing && has_keeper && row.keeper.line == 0;
+      const bool has_owner = row.kind == LeakKind::kGraph || (row.kind == LeakKind::kMemory && !row.is_replaced);
+      return row.status == LeakStatus::kGrowing && has_owner && MainOwner(row) == nullptr && row.candidate.line == 0;
     });
   });
 }
@@ -63,7 +64,7 @@ optimizer state and workspaces is expected. Then lists what was never freed.
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadSection(trace_, arguments, console));
     GPUMEM_ASSIGN_OR_RETURN(const auto leaks, LoadLeaks(suppressions_, loaded.get()));
-    const bool is_withheld = trace_.sources.empty() && AnyKeeperIsUnknown(*leaks) &&
+    const bool is_withheld = trace_.sources.empty() && AnyOwnerIsUnknown(*leaks) &&
                              !IsOwnTrace(loaded->analysis.path, loaded->analysis.process);
     if (is_withheld && !trace_.json) console->Complain(kSourcesNote);
     const Document answer = LeaksAnswer(loaded->input, list_.ForText(Detail::kFull), list_.ForJson());

@@ -12,8 +12,8 @@
 //   total += loss                     <- found
 //
 // What a call gives back is followed, too: one whose every return is a number leaves its caller nothing to keep, and a
-// method of the program's own that is called `update` is no dict's. A reading of text, not a proof: reports say
-// "probably". Pure.
+// method of the program's own that is called `update` is no dict's. A reading of text, not a proof: reports show such a
+// line where nobody was seen to keep the memory, as one that may. Pure.
 
 #ifndef GPUMEM_ANALYZER_LEDGER_LEAKS_KEEPER_H_
 #define GPUMEM_ANALYZER_LEDGER_LEAKS_KEEPER_H_

@@ -56,7 +56,8 @@ class RowMaker {
     }
     MergeGraphs();
     FindReplaced();
-    NameKeepers();
+    NameCandidates();
+    for (LeakRow& row : rows_) row.owners = pass_.owners().Of(row.stacks, slot_);
     for (size_t loop = 0; loop < sources_.loops; ++loop) JudgeAllocator(loop);
     return std::move(rows_);
   }
@@ -295,9 +296,9 @@ class RowMaker {
       if (parts.empty()) continue;
       const std::vector<size_t> beside = Beside(merged, frames);
       for (const size_t i : beside) frames.push_back(rows_[i].place.frames);
-      NameKeeper(Kept::kGraph, frames, &merged);
+      NameCandidate(Kept::kGraph, frames, &merged);
       const double saved = pass_.SavedPerIteration(loop, slot_);
-      if (merged.keeper.line == 0 && merged.bytes_per_iteration < kLeastSavedShare * saved) {
+      if (merged.candidate.line == 0 && merged.bytes_per_iteration < kLeastSavedShare * saved) {
         for (LeakRow& part : parts) rows_.push_back(std::move(part));
         continue;
       }
@@ -344,21 +345,21 @@ class RowMaker {
     for (size_t i = 0; i < into->bytes.size() && i < row.bytes.size(); ++i) into->bytes[i] += row.bytes[i];
   }
 
-  void NameKeeper(Kept kept, const std::vector<std::vector<UserFrame>>& frames, LeakRow* row) const {
+  void NameCandidate(Kept kept, const std::vector<std::vector<UserFrame>>& frames, LeakRow* row) const {
     if (*sources_.source == nullptr) return;
     const std::vector<Keeper> keepers = FindKeepers(kept, frames, *sources_.source);
     if (keepers.empty()) return;
     row->code = keepers.front().code;
-    row->keeper = keepers.front().frame;
+    row->candidate = keepers.front().frame;
   }
 
-  // Of plain memory the keeper is named only where it is another line than the one that allocates.
-  void NameKeepers() {
+  // Of plain memory only another line than the one that allocates.
+  void NameCandidates() {
     for (LeakRow& row : rows_) {
       if (row.status != LeakStatus::kGrowing || row.kind != LeakKind::kMemory || row.is_replaced) continue;
-      NameKeeper(Kept::kTensor, {row.place.frames}, &row);
-      if (row.keeper.line == row.place.line && row.keeper.file == row.place.file) row.keeper = {};
-      if (row.keeper.line == 0) row.code.clear();
+      NameCandidate(Kept::kTensor, {row.place.frames}, &row);
+      if (row.candidate.line == row.place.line && row.candidate.file == row.place.file) row.candidate = {};
+      if (row.candidate.line == 0) row.code.clear();
     }
   }
 

@@ -24,6 +24,7 @@
 #include "ledger/leaks/growth_verdict.h"
 #include "ledger/leaks/keeper.h"
 #include "ledger/leaks/leak_place.h"
+#include "ledger/leaks/owners.h"
 #include "ledger/leaks/suppressions.h"
 #include "replay/analysis.h"
 #include "trace/stack_table.h"
@@ -43,10 +44,10 @@ absl::string_view LeakKindName(LeakKind kind);
 struct LeakRow {
   LeakStatus status = LeakStatus::kFlat;
   LeakKind kind = LeakKind::kMemory;
-  LeakPlace place;     // where it is allocated; kGraph: where most of it is
-  UserFrame keeper;    // the line that probably keeps it, where that is another one; line 0 = unknown
-  std::string code;    // of that line
-  uint64_t stack = 0;  // the one with the most bytes
+  LeakPlace place;      // where it is allocated; kGraph: where most of it is
+  UserFrame candidate;  // a line that may keep it, by its source alone; line 0 = none. It proves nothing
+  std::string code;     // of that line
+  uint64_t stack = 0;   // the one with the most bytes
   std::vector<uint64_t> stacks;
   size_t loop = 0;  // of LeakDevice::loops
   uint64_t grown_bytes = 0, grown_blocks = 0;
@@ -55,11 +56,9 @@ struct LeakRow {
   uint64_t since_ns = 0;
   uint64_t growths = 0;        // iterations in which it grew (of very many, groups of them)
   double confidence = 0;       // growth_verdict.h
+  SeenOwners owners;           // of its blocks, when the recorder last looked
   bool is_replaced = false;    // made anew in each iteration, larger each time; it has no blocks that stay
   std::vector<int64_t> bytes;  // at the end of each iteration, or of each group of them
-
-  // Whether the line to change is the keeper's: a graph's memory is allocated all over the forward pass.
-  bool IsKeepers() const { return kind == LeakKind::kGraph && keeper.line != 0; }
 };
 
 // What was looked at.
@@ -87,7 +86,7 @@ struct LeakRequest {
   uint64_t from_ns = 0;  // of CLOCK_MONOTONIC: what began before is not judged
   uint64_t to_ns = UINT64_MAX;
   const Suppressions* suppressions = nullptr;
-  SourceLines source;  // absent: the line that keeps graphs is not looked for
+  SourceLines source;  // absent: lines that may keep memory are not looked for
 };
 
 }  // namespace gpumem

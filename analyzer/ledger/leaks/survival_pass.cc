@@ -69,8 +69,9 @@ void SurvivalCurve::AddTo(Values* values) const {
   }
 }
 
-SurvivalPass::SurvivalPass(const LabelReplay* replay, const std::vector<Loop>& loops, const StackClassifier& classifier)
-    : replay_(replay), loops_(loops) {
+SurvivalPass::SurvivalPass(const LabelReplay* replay, const std::vector<Loop>& loops, const StackClassifier& classifier,
+                           uint64_t end_ns)
+    : replay_(replay), loops_(loops), owners_(&replay->state(), classifier.stacks()->objects(), end_ns) {
   for (const Loop& loop : loops) {
     if (loop.kind == Loop::Kind::kLine) clock_.emplace(loop, classifier);
     Pace& pace = paces_.emplace_back();
@@ -109,7 +110,12 @@ bool SurvivalPass::IsIteration(const Loop& loop, uint64_t index, bool ticks) {
 
 void SurvivalPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   if (batch != nullptr && batch->kind(i) == trace::ALLOC) ended_.clear();
-  if (batch != nullptr) last_ns_ = std::max(last_ns_, batch->time_ns(i));
+  if (batch != nullptr) {
+    last_ns_ = std::max(last_ns_, batch->time_ns(i));
+    owners_.Before(last_ns_);
+  } else {
+    owners_.Finish();
+  }
   NoteHighest();
   const bool ticks = clock_ && batch != nullptr && clock_->Ticks(index, *batch, i);
   while (loop_ < loops_.size() && index > loops_[loop_].last_event + 1) ++loop_;

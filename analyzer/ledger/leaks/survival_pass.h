@@ -14,7 +14,7 @@
 // Memory is bounded by the stacks and the anchors at which they change; of very many iterations every n-th is an
 // anchor. Not thread-safe.
 //
-//   SurvivalPass pass(&replay, loops, classifier);
+//   SurvivalPass pass(&replay, loops, classifier, end_ns);
 //   replay.Run(&pass);
 //   for (const auto& [key, curve] : pass.curves()) curve.Values(pass.anchor_count());
 
@@ -30,6 +30,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "ledger/attribution/iteration_counter.h"
 #include "ledger/attribution/label_replay.h"
+#include "ledger/leaks/owners.h"
 
 namespace gpumem {
 
@@ -79,7 +80,8 @@ class SurvivalCurve {
 class SurvivalPass final : public LabelVisitor {
  public:
   // `loops`: in the order of the trace, not overlapping, at most one of a line.
-  SurvivalPass(const LabelReplay* replay, const std::vector<Loop>& loops, const StackClassifier& classifier);
+  SurvivalPass(const LabelReplay* replay, const std::vector<Loop>& loops, const StackClassifier& classifier,
+               uint64_t end_ns);
 
   void BlockSaved(const TorchBlock& block) override;
   void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
@@ -106,6 +108,7 @@ class SurvivalPass final : public LabelVisitor {
   const MeasureValues& TotalsAt(size_t anchor, uint32_t slot) const;
   // The most that PyTorch had allocated between the anchor before and this one.
   uint64_t HighestBefore(size_t anchor, uint32_t slot) const;
+  const OwnerTally& owners() const { return owners_; }
   using Curves = absl::flat_hash_map<SurvivorKey, SurvivalCurve>;
   const Curves& curves() const { return curves_; }
   // Of memory that lives at anchors, but never for the delay: what is made anew in each iteration.
@@ -135,6 +138,7 @@ class SurvivalPass final : public LabelVisitor {
   std::vector<std::vector<uint64_t>> highest_;      // allocated bytes, by anchor, by slot
   std::vector<uint64_t> highest_now_;               // since the last anchor, by slot
   Curves curves_, short_curves_;
+  OwnerTally owners_;
   std::vector<Ended> ended_;  // since the last allocation so far
   size_t loop_ = 0, next_step_ = 0;
   uint64_t last_ns_ = 0;

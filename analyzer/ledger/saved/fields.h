@@ -39,6 +39,8 @@ GPUMEM_FIELDS(DeviceInfo, index, name, uuid, pci_bus_id, total_bytes, compute_ma
 GPUMEM_FIELDS(TagInfo, stage, module, step)
 GPUMEM_FIELDS(NnModuleInfo, class_name, python_module, root, name, other_names)
 GPUMEM_FIELDS(ProcessGroupInfo, name, description, rank, size)
+GPUMEM_FIELDS(OwnerInfo, root, file, name, path, container, items, addresses)
+GPUMEM_FIELDS(OwnerSnapshotInfo, time_ns, took_ns, cause, tensors, left_out, collector, owners)
 GPUMEM_FIELDS(TensorInfo, role, name, of, root, shape, dtype, device, trainable, optimizer, group, elements,
               other_names)
 
@@ -136,8 +138,10 @@ GPUMEM_FIELDS(Attribution, device, measure, moments, steps, stages, unlisted_sta
 // What grew.
 GPUMEM_FIELDS(UserFrame, file, function, line, is_python)
 GPUMEM_FIELDS(LeakPlace, site, file, line, frames, names)
-GPUMEM_FIELDS(LeakRow, status, kind, place, keeper, code, stack, stacks, loop, grown_bytes, grown_blocks,
-              bytes_per_iteration, since_iteration, since_ns, growths, confidence, is_replaced, bytes)
+GPUMEM_FIELDS(SeenOwner, root, file, name, path, container, items, bytes, blocks)
+GPUMEM_FIELDS(SeenOwners, cause, left_out, collector, bytes, blocks, owners, bytes_without, blocks_without)
+GPUMEM_FIELDS(LeakRow, status, kind, place, candidate, code, stack, stacks, loop, grown_bytes, grown_blocks,
+              bytes_per_iteration, since_iteration, since_ns, growths, confidence, is_replaced, owners, bytes)
 GPUMEM_FIELDS(LeakLoop, are_steps, place, iterations, from_ns, to_ns)
 GPUMEM_FIELDS(LeakDevice, device, rows, suppressed)
 GPUMEM_FIELDS(LeakFindings, loops, devices, misses_events)

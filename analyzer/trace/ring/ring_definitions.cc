@@ -162,6 +162,8 @@ std::string RingDefinitions::TakeReady() {
     if (field == trace::Definitions::kTensorsFieldNumber) AddParsed(bytes, message_.mutable_tensors());
     if (field == trace::Definitions::kOptimizersFieldNumber) AddParsed(bytes, message_.mutable_optimizers());
     if (field == trace::Definitions::kProcessGroupsFieldNumber) AddParsed(bytes, message_.mutable_process_groups());
+    if (field == trace::Definitions::kOwnerSnapshotsFieldNumber) AddParsed(bytes, message_.mutable_owner_snapshots());
+    if (field == trace::Definitions::kOwnersFieldNumber) AddParsed(bytes, message_.mutable_owners());
   }
   return Take();
 }

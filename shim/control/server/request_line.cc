@@ -21,7 +21,8 @@ constexpr Word kWords[] = {{"status", Command::kStatus, false},   {"start", Comm
                            {"dump", Command::kDump, false},       {"mark", Command::kMark, true},
                            {"tensors", Command::kTensors, false}, {"gradients", Command::kGradients, false},
                            {"gc", Command::kGc, false},           {"backtrace", Command::kBacktrace, false},
-                           {"eval", Command::kEval, true},        {"snapshot", Command::kSnapshot, true}};
+                           {"owners", Command::kOwners, false},   {"eval", Command::kEval, true},
+                           {"snapshot", Command::kSnapshot, true}};
 
 }  // namespace
 
@@ -51,7 +52,8 @@ Request ParseRequest(const char* line, size_t size) {
     return request;
   }
   request.error =
-      "unknown command; known are status, start, stop, flush, dump, tensors, gradients, gc, backtrace, mark TEXT, "
+      "unknown command; known are status, start, stop, flush, dump, tensors, gradients, gc, backtrace, owners, mark "
+      "TEXT, "
       "snapshot TEXT and eval TEXT";
   return request;
 }

@@ -14,6 +14,7 @@
 #include "shim/control/recording.h"
 #include "shim/control/session_state.h"
 #include "shim/python/existing.h"
+#include "shim/python/owners.h"
 #include "shim/python/request.h"
 #include "shim/ring/ring.h"
 #include "shim/settings/text.h"
@@ -171,6 +172,31 @@ size_t AnswerPythonRequest(python::Request request, const char* argument, Answer
   return answer->End();
 }
 
+// The main thread may be in a call that lasts.
+size_t AnswerOwners(Answer* answer) {
+  const uint32_t before = python::GetOwners().taken;
+  if (!python::RequestOwners(python::OwnersCause::kAsked)) {
+    answer->Error("no owners can be looked for (GPUMEMSHIM_HELPER=0, GPUMEMSHIM_OWNERS_MS=0, or no Python)");
+    return answer->size();
+  }
+  const uint64_t deadline_ns = MonotonicNs() + uint64_t{kPythonTimeoutMs} * 1'000'000;
+  while (python::GetOwners().is_asked && MonotonicNs() < deadline_ns) {
+    const timespec millisecond{0, 1'000'000};
+    nanosleep(&millisecond, nullptr);
+  }
+  const python::OwnersState owners = python::GetOwners();
+  if (owners.taken == before) {
+    answer->Error(owners.is_asked ? "the program's main thread did not come to it in time"
+                                  : "nothing was seen: PyTorch is not there, or the helper failed");
+    return answer->size();
+  }
+  FlushRecording(kFlushTimeoutMs);
+  answer->Begin();
+  answer->Field("tensors", owners.blocks);
+  answer->Field("took_ms", owners.took_ms);
+  return answer->End();
+}
+
 size_t AnswerEval(const Request& request, Answer* answer) {
   if (!g_settings.eval) {
     answer->Error("nothing is evaluated unless the program was started with GPUMEMSHIM_EVAL=1");
@@ -227,6 +253,8 @@ size_t AnswerRequest(const Request& request, char* out, size_t capacity) {
       return AnswerPythonRequest(python::Request::kGc, "", &answer);
     case Command::kBacktrace:
       return AnswerPythonRequest(python::Request::kBacktrace, "", &answer);
+    case Command::kOwners:
+      return AnswerOwners(&answer);
     case Command::kEval:
       return AnswerEval(request, &answer);
     case Command::kNone:

@@ -3,8 +3,8 @@
 //
 // What `gpumemshim ctl` asks and what it is answered: one line each way around, in text, so that `socat` can ask too.
 //
-//   -> gpumemshim/1 status\n                 also start, stop, flush, dump, tensors, gradients, gc, backtrace, mark
-//   TEXT, snapshot TEXT, eval TEXT
+//   -> gpumemshim/1 status\n                 also start, stop, flush, dump, tensors, gradients, gc, backtrace, owners,
+//   mark TEXT, snapshot TEXT, eval TEXT
 //   <- gpumemshim/1 ok\n
 //      state recording\n                 a name, a blank, the value; backslash, newline and other control characters
 //      file /home/user/run.gmtrace\n          of a value come as \xNN
@@ -36,6 +36,7 @@ enum class Command {
   kGradients,
   kGc,
   kBacktrace,
+  kOwners,
   kEval
 };
 

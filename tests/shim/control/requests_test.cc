@@ -26,6 +26,7 @@ TEST(Requests, Commands) {
   EXPECT_EQ(Parse("gpumemshim/1 gradients").command, Command::kGradients);
   EXPECT_EQ(Parse("gpumemshim/1 gc").command, Command::kGc);
   EXPECT_EQ(Parse("gpumemshim/1 backtrace").command, Command::kBacktrace);
+  EXPECT_EQ(Parse("gpumemshim/1 owners").command, Command::kOwners);
   EXPECT_EQ(Parse("gpumemshim/1 eval 1 + 1").command, Command::kEval);
 }
 

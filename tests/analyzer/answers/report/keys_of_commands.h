@@ -17,7 +17,7 @@ namespace gpumem::testing {
 inline const std::set<std::string> kKeysOfLiveTensors = {
     "gradients",  "holders",   "inf",           "left_out", "max",     "mean",    "min",
     "nan",        "norm",      "requires_grad", "shares",   "tensors", "derived", "unlisted_stages",
-    "cache_kept", "collected", "evaluated",     "chain"};
+    "cache_kept", "collected", "evaluated",     "chain",    "took_ms"};
 
 // Keys of ctl, which tests/hosts/control_test.py compares with the program's output, and of marks, which the example
 // has not.

@@ -225,7 +225,42 @@ TEST(FindLeaks, SavedMemoryThatStaysIsAGraph) {
   const LeakFindings found = Find(program.trace);
   ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
   EXPECT_EQ(found.devices[0].rows[0].kind, LeakKind::kGraph);
-  EXPECT_EQ(found.devices[0].rows[0].keeper.line, 0u) << "there is no source to look at";
+  EXPECT_EQ(found.devices[0].rows[0].candidate.line, 0u) << "there is no source to look at";
+}
+
+// Addresses of owners are those of the snapshot's moment: what was freed before, or comes later, has none.
+TEST(FindLeaks, OwnersAreThoseOfTheirMoment) {
+  Program program;
+  for (int i = 0; i < 40; ++i) program.Iteration(i, true, true);
+  trace::Definitions& definitions = program.trace.builder().definitions();
+  trace::OwnerSnapshot* const snapshot = definitions.add_owner_snapshots();
+  snapshot->set_id(1);
+  snapshot->set_time_ns(program.trace.builder().time_ns());
+  snapshot->set_cause(trace::OWNERS_RUN_END);
+  snapshot->set_collector(2);
+  for (const uint32_t id : {1u, 2u}) {
+    trace::Owner* const owner = definitions.add_owners();
+    owner->set_snapshot(1);
+    owner->set_id(id);
+    owner->set_root(id == 1 ? trace::ROOT_GLOBAL : trace::ROOT_CYCLE);
+    owner->set_path(id == 1 ? "history[*]" : ".out");
+    for (uint64_t i = id == 1 ? 0 : 30; i < (id == 1 ? 30u : 35u); ++i) owner->add_addresses(kKept + i * kMiB);
+    owner->add_addresses(kKept + 1000 * kMiB);  // nothing is there
+  }
+  program.trace.builder().End();
+  const LeakFindings found = Find(program.trace);
+  ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
+  const SeenOwners& owners = found.devices[0].rows[0].owners;
+  EXPECT_EQ(owners.cause, OwnersCause::kRunEnd);
+  EXPECT_EQ(owners.collector, 2u);
+  EXPECT_EQ(owners.blocks, 40u);
+  EXPECT_EQ(owners.blocks_without, 5u);
+  EXPECT_EQ(owners.bytes_without, 5u * 4096);
+  ASSERT_EQ(owners.owners.size(), 2u);
+  EXPECT_EQ(owners.owners[0].path, "history[*]");
+  EXPECT_EQ(owners.owners[0].blocks, 30u);
+  EXPECT_EQ(owners.owners[1].root, OwnerRoot::kCycle);
+  EXPECT_EQ(owners.owners[1].blocks, 5u);
 }
 
 TEST(FindLeaks, SuppressedRowsAreCounted) {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/report/owner_words.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/format.h"
+
+namespace gpumem {
+namespace {
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// "history[*] (list of 60)".
+std::string PathText(const SeenOwner& owner) {
+  return owner.container.empty()
+             ? owner.path
+             : absl::StrCat(owner.path, " (", owner.container, " of ", FormatCount(owner.items), ")");
+}
+
+// Where nobody is seen to refer to the tensors.
+std::string NativeText(const SeenOwner& owner) {
+  if (owner.path == "grad.grad_fn")
+    return "a gradient that has a graph of its own (create_graph=True): parameter and gradient keep each other in C++";
+  return "C++ code: no object of Python refers to the tensor";
+}
+
+constexpr absl::string_view kAskWhileItRuns = "gpumemshim ctl PID owners looks while it runs";
+
+bool IsMostOf(const LeakRow& row, uint64_t bytes, uint64_t blocks) {
+  return bytes != 0 && 2 * bytes >= row.grown_bytes && 2 * blocks >= row.grown_blocks;
+}
+
+std::string NotSeenText(const LeakRow& row) {
+  const SeenOwners& owners = row.owners;
+  if (owners.cause == OwnersCause::kNone)
+    return absl::StrCat("kept by something that was not seen (nobody looked before its end); ", kAskWhileItRuns);
+  if (!owners.left_out.empty())
+    return absl::StrCat("kept by something that was not seen (", owners.left_out,
+                        "); GPUMEMSHIM_OWNERS_MS gives it more time");
+  if (IsMostOf(row, owners.bytes_without, owners.blocks_without))
+    return "kept by C++ code: Python has no tensor object for it (a graph of autograd, a cache of PyTorch's)";
+  return absl::StrCat("kept by something that was not seen (a variable in use, C code); ", kAskWhileItRuns);
+}
+
+}  // namespace
+
+absl::string_view OwnerRootName(OwnerRoot root) {
+  switch (root) {
+    case OwnerRoot::kGlobal:
+      return "global";
+    case OwnerRoot::kClass:
+      return "class";
+    case OwnerRoot::kFunction:
+      return "function";
+    case OwnerRoot::kRunning:
+      return "variable";
+    case OwnerRoot::kCycle:
+      return "cycle";
+    case OwnerRoot::kNative:
+      return "native";
+    case OwnerRoot::kNone:
+      break;
+  }
+  return "";
+}
+
+std::string OwnerText(const SeenOwner& owner) {
+  const std::string file = owner.file.empty() ? owner.name : BaseName(owner.file);
+  switch (owner.root) {
+    case OwnerRoot::kGlobal:
+      return absl::StrCat(PathText(owner), ", a global of ", file);
+    case OwnerRoot::kClass:
+      return absl::StrCat(PathText(owner), " of the class ", owner.name);
+    case OwnerRoot::kFunction:
+      return absl::StrCat(PathText(owner), ", in the closure of ", owner.name, " in ", file);
+    case OwnerRoot::kRunning:
+      return owner.file.empty() ? "" : absl::StrCat(PathText(owner), ", a variable of ", owner.name, " in ", file);
+    case OwnerRoot::kCycle:
+      return absl::StrCat("nothing but a cycle of references (", owner.name, owner.path, ")");
+    case OwnerRoot::kNative:
+      return NativeText(owner);
+    case OwnerRoot::kNone:
+      break;
+  }
+  return "";
+}
+
+const SeenOwner* MainOwner(const LeakRow& row) {
+  for (const SeenOwner& owner : row.owners.owners) {
+    if (IsMostOf(row, owner.bytes, owner.blocks) && !OwnerText(owner).empty()) return &owner;
+  }
+  return nullptr;
+}
+
+std::string KeptByText(const LeakRow& row) {
+  const SeenOwner* const owner = MainOwner(row);
+  if (owner == nullptr) return NotSeenText(row);
+  std::string text = absl::StrCat("kept by ", OwnerText(*owner));
+  if (owner->root != OwnerRoot::kCycle) return text;
+  constexpr absl::string_view kCollectors[] = {"", "; Python's collector has not run since",
+                                               "; Python's collector is off (gc.disable())"};
+  return absl::StrCat(text, kCollectors[row.owners.collector <= 2 ? row.owners.collector : 0]);
+}
+
+}  // namespace gpumem

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+//
+// OwnerTally: the blocks of each stack by who owned them when the recorder last looked (trace.proto's OwnerSnapshot).
+// Fed by a replay: what lies at an address is known at the snapshot's own moment alone. Not thread-safe.
+//
+//   OwnerTally tally(&replay.state(), replay objects, end_ns);
+//   tally.Before(time_ns);   // of each event
+//   tally.Finish();          // after the last one
+//   for (const SeenOwner& owner : tally.Of({stack}, slot).owners) ...
+
+#ifndef GPUMEM_ANALYZER_LEDGER_LEAKS_OWNERS_H_
+#define GPUMEM_ANALYZER_LEDGER_LEAKS_OWNERS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "replay/state/live_state.h"
+#include "trace/object_table.h"
+
+namespace gpumem {
+
+// What one owner has of some blocks.
+struct SeenOwner {
+  OwnerRoot root = OwnerRoot::kNone;
+  std::string file, name, path, container;  // as in OwnerInfo
+  uint64_t items = 0;                       // of the container
+  uint64_t bytes = 0, blocks = 0;
+};
+
+// Who owned some blocks.
+struct SeenOwners {
+  OwnersCause cause = OwnersCause::kNone;          // kNone: nobody looked
+  std::string left_out;                            // why not all was looked at
+  uint32_t collector = 0;                          // Python's: 1 = on, 2 = off, 0 = not known
+  uint64_t bytes = 0, blocks = 0;                  // that were alive then
+  std::vector<SeenOwner> owners;                   // most bytes first
+  uint64_t bytes_without = 0, blocks_without = 0;  // of them: in no tensor that Python has an object for
+};
+
+class OwnerTally {
+ public:
+  // `state` and `objects` must outlive it. Snapshots after `end_ns` are left out.
+  OwnerTally(const LiveState* state, const ObjectTable& objects, uint64_t end_ns);
+
+  // Before an event of this time takes effect.
+  void Before(uint64_t time_ns) {
+    if (snapshot_ != nullptr && !is_taken_ && time_ns >= snapshot_->time_ns) Take();
+  }
+  void Finish() {
+    if (snapshot_ != nullptr && !is_taken_) Take();
+  }
+
+  SeenOwners Of(const std::vector<uint64_t>& stacks, uint32_t slot) const;
+
+ private:
+  struct Sum {
+    uint64_t bytes = 0, blocks = 0;
+    void Add(uint64_t more) { bytes += more, ++blocks; }
+  };
+  void Take();
+
+  const LiveState* state_;
+  const OwnerSnapshotInfo* snapshot_ = nullptr;  // the last one
+  bool is_taken_ = false;
+  using Place = std::pair<uint32_t, uint64_t>;  // slot, stack
+  std::map<Place, Sum> alive_;
+  std::map<Place, std::map<uint32_t, Sum>> by_owner_;  // by OwnerInfo's number
+};
+
+}  // namespace gpumem
+
+#endif  // GPUMEM_ANALYZER_LEDGER_LEAKS_OWNERS_H_

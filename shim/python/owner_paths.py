@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The gpumemshim authors
+"""What leads from one object to another one, in words: `history[*].grad_fn`. A part of owners.py, before it.
+
+Objects are read as plain.py says. Elements of what has many are all called [*], so that what lies in one container is one owner.
+"""
+
+FEW = 8  # elements of a container that are told apart
+OPTIMIZED = 1  # of a code object's flags: its variables are not in a dictionary
+
+
+def kind_name(thing):
+    return text(class_name(type(thing)))
+
+
+def is_plain_container(thing):
+    """What has elements and no name of its own."""
+    return is_a(thing, dict) or is_a(thing, list) or is_a(thing, tuple) or kind_name(thing) in ("set", "frozenset", "deque", "cell", "dict_values", "mappingproxy")
+
+
+def size_of(thing):
+    for kind in (list, dict, tuple):
+        if is_a(thing, kind):
+            return kind.__len__(thing)
+    kind = type(thing)
+    if kind_name(thing) in ("set", "frozenset", "deque") and not class_flags(kind) & HEAP_TYPE:
+        return thing.__len__()
+    return 0
+
+
+def element(key, count):
+    if count > FEW or not (type(key) is str or type(key) is int):
+        return "[*]"
+    return "[" + (str(key) if type(key) is int else "'" + key[:40] + "'") + "]"
+
+
+def place_in(sequence, child):
+    at = 0
+    for value in elements(sequence):
+        if value is child:
+            return at
+        at += 1
+    return None
+
+
+def key_in(mapping, child):
+    for key, value in pairs(mapping):
+        if value is child:
+            return key
+    return None
+
+
+def variables_of(frame):
+    """(name, value) of a frame's variables. No dictionary of them stays behind that was not there."""
+    code, variables = frame.f_code, frame.f_locals
+    if is_a(variables, dict):
+        found = pairs(variables)
+        if code.co_flags & OPTIMIZED and references is not None and references(variables) <= 3:  # the frame's, ours, the argument's
+            dict.clear(variables)
+        return found if code.co_flags & OPTIMIZED else ()  # else a module's, or a class's
+    found = []
+    for name in code.co_varnames + code.co_cellvars + code.co_freevars:
+        try:
+            found.append((name, variables[name]))
+        except Exception:  # not set
+            continue
+    return found
+
+
+def local_name(frame, child):
+    for name, value in variables_of(frame):
+        if value is child:
+            return text(name)
+    return ""
+
+
+def slot_name(holder, child):
+    """Of __slots__, and of what C code shows as an attribute."""
+    for base in class_bases(type(holder)) or ():
+        for name, getter in list(class_fields(base).items()):
+            if type(getter) is MEMBER and name != "__dict__":
+                try:
+                    if getter.__get__(holder) is child:
+                        return text(name)
+                except Exception:  # not set
+                    continue
+    return ""
+
+
+def closure_name(function, cell):
+    code = record.code(function)
+    at = place_in(FUNCTION_CLOSURE(function), cell)
+    return code.co_freevars[at] if at is not None and at < code.co_freevars.__len__() else "?"
+
+
+FUNCTION_CLOSURE = class_fields(type(fields)).get("__closure__").__get__
+FUNCTION_NAME = class_fields(type(fields)).get("__qualname__").__get__
+FUNCTION_GLOBALS = class_fields(type(fields)).get("__globals__").__get__
+
+
+class Pieces:
+    def __init__(self, torch, ends):
+        self.torch, self.ends = torch, ends  # ends: addresses of modules' dictionaries
+
+    def of(self, holder, child, above):
+        """`above` refers to `holder`; None where that is a root."""
+        if is_a(holder, dict):
+            return self.of_dict(holder, child, above)
+        name = kind_name(holder)
+        if is_a(holder, list) or name == "deque":
+            count = size_of(holder)
+            return element(place_in(holder, child) if count <= FEW and name != "deque" else None, count)
+        if is_a(holder, tuple):
+            if above is not None and record.code(above) is not None and FUNCTION_CLOSURE(above) is holder:
+                return closure_name(above, child)
+            at = place_in(holder, child)
+            named = class_fields(type(holder)).get("_fields") if type(holder) is not tuple else None
+            if at is not None and is_a(named, tuple) and at < tuple.__len__(named):
+                return "." + text(tuple.__getitem__(named, at))
+            return element(at, tuple.__len__(holder))
+        if name in ("set", "frozenset"):
+            return "{*}"
+        if name == "cell":
+            return ""
+        return self.of_object(holder, child, name)
+
+    def of_dict(self, holder, child, above):
+        count = dict.__len__(holder)
+        if address(holder) in self.ends or above is not None and (fields(above) is holder or is_a(above, type)):
+            key = key_in(holder, child)
+            return "." + text(key) if text(key) else "[*]"
+        return element(key_in(holder, child) if count <= FEW else None, count)
+
+    def of_object(self, holder, child, name):
+        kind = type(holder)
+        if kind is type(child) and name == "traceback":
+            return ""  # the next one of the chain
+        if name == "frame":
+            return " -> " + text(holder.f_code.co_name) + ": " + (local_name(holder, child) or "a variable")
+        if name == "traceback":
+            return ""
+        if kind_name(child) == "traceback":
+            return ".__traceback__"
+        if record.code(holder) is not None:
+            return ""
+        if name == "method":
+            return ""
+        if name in ("generator", "coroutine", "async_generator"):
+            return " -> a variable of the " + name + " " + text(holder.__name__)
+        if is_a(holder, self.torch.Tensor):
+            return "" if is_a(child, dict) else ".grad_fn"
+        if is_a(child, dict) and fields(holder) is child:
+            return ""
+        if is_a(holder, type):
+            return "" if is_a(child, dict) else "?"
+        found = text(key_in(fields(holder), child)) or slot_name(holder, child)
+        return "." + found if found else ""
