@@ -54,6 +54,9 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
                           iteration, "; ", KeptByText(row), ".", CandidateText(row));
     case LeakKind::kOutside:
       return absl::StrCat(row.place.site, ": CUDA memory outside PyTorch; torch.cuda.empty_cache() cannot return it.");
+    case LeakKind::kHost:
+      return absl::StrCat(row.place.site,
+                          ": pinned or managed memory of the host, which stays until the program frees it.");
     case LeakKind::kAllocator:
       return "PyTorch reserves more and more and allocates hardly more: what was freed stays in its cache and is not "
              "used again. gpumemshim fragmentation shows where it lies, gpumemshim explain whether expandable segments "

@@ -237,7 +237,7 @@ void AddLeakLoops(const ReportInput& input, Document* answer) {
       {{"kind",
         "of a loop: `steps` (training steps) or `iterations` of the line `site`; of a line: `memory`, `graph` "
         "(autograd's graphs are kept), `outside_pytorch`, `allocator` (reserved memory grows, allocated memory does "
-        "not)",
+        "not), `host` (pinned or managed)",
         [](const LeakLoop& loop) { return loop.are_steps ? "steps" : "iterations"; }},
        {"site", "", [](const LeakLoop& loop) { return Datum::If(!loop.are_steps, loop.place.site); }},
        {"iterations", kSeen, [](const LeakLoop& loop) { return loop.iterations; }},
@@ -246,13 +246,12 @@ void AddLeakLoops(const ReportInput& input, Document* answer) {
       input.leaks->loops, {});
 }
 
-Document LeakFields(const DeviceAnalysis& device, size_t top, const ReportInput& input) {
+namespace {
+
+Document GrowthFields(const LeakDevice* found, size_t top, const ReportInput& input) {
   Document fields;
-  fields.Object("alive", "of a device: object, what is alive at the end (or at `--to`), below",
-                AliveFields(device.leaks, top, input));
-  const LeakDevice* const found = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, device.device);
   if (found == nullptr) return fields;
-  fields.Field("leaks_headline", LeakHeadline(*input.leaks, device.device), "of a device: one sentence");
+  fields.Field("leaks_headline", LeakHeadline(*input.leaks, found->device), "of a device: one sentence");
   fields.Field("leaks_sure", !input.leaks->misses_events,
                "false where events are missing: lost frees look like growth, lost allocations hide it");
   std::vector<const LeakRow*> rows;
@@ -265,14 +264,36 @@ Document LeakFields(const DeviceAnalysis& device, size_t top, const ReportInput&
   return fields;
 }
 
+// Pinned and managed memory: nothing is said where nothing of it grows.
+void AddHostLeaks(const ReportInput& input, const TextOptions& options, Document* answer) {
+  const LeakDevice* const host = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, kHostDevice);
+  if (host == nullptr || GrowingBytes(input.leaks, kHostDevice) == 0) return;
+  answer->Gap();
+  answer->Line({{Tone::kAlarm, absl::StrCat("Pinned memory of the host: ", LeakHeadline(*input.leaks, kHostDevice))}});
+  AddRows(*host, *input.leaks, options, answer);
+}
+
+}  // namespace
+
+Document LeakFields(const DeviceAnalysis& device, size_t top, const ReportInput& input) {
+  Document fields;
+  fields.Object("alive", "of a device: object, what is alive at the end (or at `--to`), below",
+                AliveFields(device.leaks, top, input));
+  fields.Append(GrowthFields(input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, device.device), top, input));
+  return fields;
+}
+
 Document LeaksAnswer(const ReportInput& input, const TextOptions& options, size_t top) {
   Document answer = TraceAnswer("leaks", input);
   answer.Field("host_pinned", HostPinnedDatum(*input.analysis), "");
   AddLeakLoops(input, &answer);
+  answer.Object("host", "pinned and managed memory that grows: `leaks` as a device has them; empty where there is none",
+                GrowthFields(input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, kHostDevice), top, input));
   AddDevices(
       input, [&](const DeviceAnalysis& device, Document* object) { object->Append(LeakFields(device, top, input)); },
       &answer);
   for (const DeviceAnalysis& device : input.analysis->devices) AddLeaks(device, input, options, &answer);
+  AddHostLeaks(input, options, &answer);
   return answer;
 }
 

@@ -178,6 +178,17 @@ void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict
                         : LeakRemark(worst, *input.leaks);
 }
 
+bool HostGrowsEnough(const ReportInput& input) {
+  const uint64_t growth = GrowingBytes(input.leaks, kHostDevice);
+  return growth >= kLeastGrowth && HasPercent(growth, input.analysis->host_pinned_peak, kLeastGrowthPercent);
+}
+
+void JudgeHostGrowth(const ReportInput& input, Verdict* verdict) {
+  verdict->kind = input.leaks->misses_events ? VerdictKind::kUnknown : VerdictKind::kGrowing;
+  verdict->problem = absl::StrCat("pinned memory of the host: ", LeakHeadline(*input.leaks, kHostDevice));
+  verdict->action = LeakRemark(LeaksOf(*input.leaks, kHostDevice)->rows[0], *input.leaks);
+}
+
 uint64_t HighestPeak(const DeviceAnalysis& device) {
   return std::max({device.peak_total.bytes, device.peak_reserved.bytes, device.peak_allocated.bytes});
 }
@@ -327,6 +338,8 @@ Verdict MakeVerdict(const ReportInput& input) {
       JudgeMoment(input, &verdict);
     } else if (GrowsEnough(input, *device)) {
       JudgeGrowth(*device, input, &verdict);
+    } else if (HostGrowsEnough(input)) {
+      JudgeHostGrowth(input, &verdict);
     } else {
       JudgeRoom(*device, input, &verdict);
     }

@@ -9,6 +9,13 @@
 namespace gpumem {
 namespace {
 
+// Memory of the host that CUDA pinned, or that moves between both.
+bool IsHost(const CudaAllocation& allocation) {
+  return allocation.counted && !allocation.on_device &&
+         (allocation.memory == trace::HOST_PINNED || allocation.memory == trace::MANAGED);
+}
+bool IsHost(const PhysicalHandle&) { return false; }
+
 // A block has the strongest role that was ever said of it.
 int Strength(TensorRole role) {
   switch (role) {
@@ -73,7 +80,8 @@ void LabelReplay::Show(Held kind, uint32_t place, bool alive, LabelVisitor* visi
   life.name = label.name;
   const auto show = [&](const auto& thing, uint64_t address) {
     const bool is_segment = thing.torch && thing.counted;
-    if (!is_segment && !cuda.InOther(thing)) return;
+    const bool is_host = IsHost(thing);
+    if (!is_segment && !is_host && !cuda.InOther(thing)) return;
     life.address = address;
     life.api = thing.api;
     life.size = thing.size;
@@ -83,6 +91,10 @@ void LabelReplay::Show(Held kind, uint32_t place, bool alive, LabelVisitor* visi
     life.slot = thing.slot;
     life.layer = thing.layer;
     life.memory = thing.memory;
+    if (is_host) {
+      life.slot = 0;
+      return visitor->HostEnded(life, replay_.index());
+    }
     if (is_segment) return visitor->SegmentEnded(life, replay_.index());
     visitor->CudaEnded(life, replay_.index());
   };

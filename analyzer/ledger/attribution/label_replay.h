@@ -59,6 +59,7 @@ class LabelVisitor {
   // `end` is the number of the event that freed it; where `alive`, of the one behind the trace's last.
   virtual void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) = 0;
   virtual void CudaEnded(const CudaLife&, uint64_t /*end*/) {}     // outside of PyTorch's allocator
+  virtual void HostEnded(const CudaLife&, uint64_t /*end*/) {}     // pinned or managed: of no device, slot 0
   virtual void SegmentEnded(const CudaLife&, uint64_t /*end*/) {}  // counted as reserved by PyTorch
   virtual void BlockAllocated(const TorchBlock&) {}
   // Event number `index` took effect, on the totals of this slot. Not of labels.

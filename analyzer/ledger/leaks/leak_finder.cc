@@ -28,6 +28,7 @@ LeakFinder::LeakFinder(const Analysis* analysis, const StackTable* stacks, const
       request_(std::move(request)),
       classifier_(stacks, &rules_, resolve) {
   for (const DeviceAnalysis& device : analysis->devices) findings_.devices.push_back({device.device, {}, 0});
+  if (analysis->host_pinned_peak != 0) findings_.devices.push_back({kHostDevice, {}, 0});
 }
 
 LabelVisitor* LeakFinder::BeginFirst(const LabelReplay&) { return &counter_.emplace(request_.from_ns, &classifier_); }

@@ -58,7 +58,7 @@ class RowMaker {
     FindReplaced();
     NameCandidates();
     for (LeakRow& row : rows_) row.owners = pass_.owners().Of(row.stacks, slot_);
-    for (size_t loop = 0; loop < sources_.loops; ++loop) JudgeAllocator(loop);
+    for (size_t loop = 0; slot_ != 0 && loop < sources_.loops; ++loop) JudgeAllocator(loop);
     return std::move(rows_);
   }
 
@@ -153,7 +153,9 @@ class RowMaker {
     const Window window = WindowOf(row->loop);
     const int64_t blocks = values.blocks[window.end - 1] - values.blocks[window.first];
     row->grown_blocks = static_cast<uint64_t>(std::max<int64_t>(blocks, 0));
-    row->kind = group.kind == SurvivorKind::kOutside ? LeakKind::kOutside : LeakKind::kMemory;
+    row->kind = group.kind == SurvivorKind::kOutside ? LeakKind::kOutside
+                : group.kind == SurvivorKind::kHost  ? LeakKind::kHost
+                                                     : LeakKind::kMemory;
     row->place = group.place;
     for (const auto& [stack, curve] : group.stacks) row->stacks.push_back(stack);
     row->stack = LargestOf(group, window.end - 1);

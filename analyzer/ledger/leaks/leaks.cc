@@ -6,7 +6,7 @@
 namespace gpumem {
 
 absl::string_view LeakKindName(LeakKind kind) {
-  static constexpr absl::string_view kNames[] = {"memory", "graph", "outside_pytorch", "allocator"};
+  static constexpr absl::string_view kNames[] = {"memory", "graph", "outside_pytorch", "allocator", "host"};
   return kNames[static_cast<size_t>(kind)];
 }
 

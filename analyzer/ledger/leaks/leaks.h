@@ -31,14 +31,18 @@
 
 namespace gpumem {
 
+// Of LeakDevice::device: memory of the host that CUDA pinned or manages.
+inline constexpr int kHostDevice = -1;
+
 enum class LeakKind : uint8_t {
   kMemory,     // tensors
   kGraph,      // graphs that autograd keeps because something refers to their end
   kOutside,    // CUDA memory that is not PyTorch's
   kAllocator,  // PyTorch reserves more and more, though no more is allocated: fragmentation
+  kHost,       // pinned or managed memory, of no device: rows of device -1
 };
 
-// "memory", "graph", "outside_pytorch", "allocator".
+// "memory", "graph", "outside_pytorch", "allocator", "host".
 absl::string_view LeakKindName(LeakKind kind);
 
 struct LeakRow {

@@ -165,4 +165,8 @@ void SurvivalPass::CudaEnded(const CudaLife& life, uint64_t end) {
   Live({life.slot, life.stack, SurvivorKind::kOutside}, life.alloc_event, end, life.size);
 }
 
+void SurvivalPass::HostEnded(const CudaLife& life, uint64_t end) {
+  Live({life.slot, life.stack, SurvivorKind::kHost}, life.alloc_event, end, life.size);
+}
+
 }  // namespace gpumem

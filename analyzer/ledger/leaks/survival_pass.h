@@ -40,6 +40,7 @@ enum class SurvivorKind : uint8_t {
   kSaved,    // by autograd, for a backward pass
   kModel,    // parameters, buffers, gradients, optimizer state
   kOutside,  // not PyTorch's
+  kHost,     // pinned or managed, of no device
 };
 
 struct SurvivorKey {
@@ -86,6 +87,7 @@ class SurvivalPass final : public LabelVisitor {
   void BlockSaved(const TorchBlock& block) override;
   void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
   void CudaEnded(const CudaLife& life, uint64_t end) override;
+  void HostEnded(const CudaLife& life, uint64_t end) override;
   void Before(uint64_t index, const EventBatch* batch, size_t i) override;
 
   // What follows is of the replay's end. All anchors of all loops, in one row.
