@@ -71,6 +71,7 @@ enum class EventKind : uint8_t {
   kExisting = 49,
   kExistingEnd = 50,
   kAllocatorUse = 52,  // 51 is of imports alone
+  kTensorData = 53,
 };
 
 // Whose call was recorded. See trace.proto, Layer.

@@ -65,7 +65,7 @@ const TableSchema& BlocksTable() {
        {"thread", kInt, "", "the kernel's id of the thread that allocated"},
        {"api", kEnum, "", "function that allocated; NULL: not known"},
        {"category", kEnum, "", "parameter, gradient, optimizer_state, activation, ... (docs/attribution.md)"},
-       {"evidence", kEnum, "", "how the category is known: address, autograd, stack, rule, measured"},
+       {"evidence", kEnum, "", "how the category is known: address, autograd, stack, rule, measured; none"},
        {"part", kEnum, "",
         "of parameters trainable or frozen; of gradients per_sample, where there is one for each sample; else NULL"},
        {"module", kEnum, "", "module of the model: of a parameter the one that holds it; NULL: none"},

@@ -37,7 +37,8 @@ constexpr bool IsMark(uint32_t kind) { return kind >= trace::MARK && kind <= tra
 // The kinds by which the program's own objects say of memory what it is for, or how PyTorch's allocator is to treat it.
 // They change no memory.
 constexpr bool IsLabel(uint32_t kind) {
-  return (kind >= trace::TENSOR && kind <= trace::OPTIMIZER_STEP) || kind == trace::ALLOCATOR_USE;
+  return (kind >= trace::TENSOR && kind <= trace::OPTIMIZER_STEP) || kind == trace::ALLOCATOR_USE ||
+         kind == trace::TENSOR_DATA;
 }
 // In place of a function's name: nobody saw the call, since it came before recording began.
 constexpr uint32_t kExistingApi = UINT32_MAX;

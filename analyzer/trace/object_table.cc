@@ -46,6 +46,7 @@ void MergeTensor(const trace::Tensor& reported, TensorInfo* info) {
   SetWhereReported(reported.group(), &info->group);
   SetWhereReported(reported.elements(), &info->elements);
   SetListWhereReported(reported.other_names(), &info->other_names);
+  SetWhereReported(reported.implementation(), &info->implementation);
   // A part that looked at the tensor says its type; only such a part says whether it is trained.
   if (reported.trainable() || !reported.dtype().empty()) info->trainable = reported.trainable();
 }

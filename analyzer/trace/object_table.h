@@ -46,6 +46,7 @@ struct TensorInfo {
   uint32_t optimizer = 0, group = 0;  // group: index + 1; 0 = none
   uint64_t elements = 0;
   std::vector<std::string> other_names;
+  uint64_t implementation = 0;  // of its object in PyTorch, which TENSOR_DATA names; 0 = not known
 };
 
 // Of torch.distributed, as this process sees it.

@@ -35,6 +35,7 @@ SLOW = {
     "hooks::capture::AskDriver": "while a stream is captured",
     "hooks::capture::MarkNode": "while a stream is captured",
     "hooks::Start": "the first event of a session",
+    "session::AskHelper": "the first block of a session",
     "hooks::Flush": "the first event of a session, and out of memory",
     "ring::MakeRoom": "a chunk is full",
     "stack::FindInterpreter": "until Python is found",

@@ -83,8 +83,7 @@ RankSettings g_rank_settings;
 namespace {
 
 std::atomic<bool> g_any_event;  // since recording began
-std::atomic<bool> g_asked_helper;
-bool g_fork_handler;  // only ever set by a starter
+bool g_fork_handler;            // only ever set by a starter
 
 bool WantedPath(char* out, size_t capacity) {
   return g_rank_settings.summary_only ? SummaryTracePath(out, capacity)
@@ -161,11 +160,10 @@ bool WasCopied() {
 
 // In the writer's thread. What PyTorch's objects are is asked for once here, and again where a stack names one.
 void SawEvent(const Event& event, uint32_t tid) {
-  if (event.layer == Layer::kTorch && !g_asked_helper.exchange(true, std::memory_order_relaxed) &&
-      g_state.load(std::memory_order_relaxed) != State::kEnded) {
-    python::RequestLook();  // takes a lock of Python's, which whoever calls _exit in a signal handler may hold
+  if (event.layer == Layer::kTorch) {
+    session::SawBlock();
+    python::SawTorch(event);
   }
-  if (event.layer == Layer::kTorch) python::SawTorch(event);
   if (event.layer == Layer::kTorch && python::IsExistingAsked()) [[unlikely]]
     python::RetryExisting(false);
   if (event.kind == EventKind::kAllocFailed) CountFailedRequest(event.layer);
@@ -256,7 +254,7 @@ void BeginSpan() {
 bool BeginRecording() {
   ForgetVersions();
   ForgetSentTexts();
-  g_asked_helper.store(false, std::memory_order_relaxed);
+  session::g_asked_helper.store(false, std::memory_order_relaxed);
   python::Enable(g_settings.helper);
   python::ConfigureOwners(g_settings.owners_ms);
   python::SetInjectedScript(g_settings.injected_script, &EndSession);
@@ -387,6 +385,15 @@ bool StartAtEvent() {
   const State state = control::g_state.load(std::memory_order_acquire);
   if (state != State::kIdle && state != State::kStarting) return false;
   return control::StartFrom(State::kIdle);
+}
+
+constinit std::atomic<bool> g_asked_helper{false};
+
+[[gnu::cold, gnu::noinline]] void AskHelper() {
+  const calls::ErrnoSaver saver;
+  // It takes a lock of Python's, which whoever calls _exit in a signal handler may hold.
+  if (control::g_state.load(std::memory_order_relaxed) == State::kEnded) return;
+  if (!g_asked_helper.exchange(true, std::memory_order_relaxed)) python::RequestLook();
 }
 
 bool IsFirstEvent() {

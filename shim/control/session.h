@@ -27,6 +27,16 @@ bool StartAtEvent();
 // True once in a session.
 bool IsFirstEvent();
 
+// Whether the helper was asked for in this session: at PyTorch's first block, in the thread that asked for it. The
+// writer's thread comes to it 50 ms later, when a short program has ended already and with it the chance to see where
+// its own code ends.
+extern std::atomic<bool> g_asked_helper;
+void AskHelper();
+inline void SawBlock() {
+  if (!g_asked_helper.load(std::memory_order_relaxed)) [[unlikely]]
+    AskHelper();
+}
+
 }  // namespace gpumemshim::session
 
 #endif  // GPUMEM_SHIM_CONTROL_SESSION_H_

@@ -41,6 +41,7 @@ void RecordReport(const void* address, int64_t size, uint64_t allocated, uint64_
   if (size < 0) return EmitFree(event);
   torch_request::Describe(device.index, &event);
   Emit(event);
+  session::SawBlock();
 }
 
 void RecordOutOfMemory(int64_t size, uint64_t allocated, uint64_t reserved, Device device) {

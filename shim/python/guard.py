@@ -134,6 +134,8 @@ def owners(cause):
 
 def program_ended():
     record.quietly(guarded, (record_limits,))
+    if helper is not None:
+        record.quietly(guarded, (helper.end_of_program,))
     if record.owners_limit() and record.grew():
         record.quietly(owners, (END,))
     record.quietly(record.event, (MARK, PROGRAM_END, 0, 0))

@@ -201,6 +201,9 @@ class Helper:
             values = [(1, number), (2, role), (3, names[0]), (4, of), (5, root)] + [(6, size) for size in shape]
             values += [(7, str(dtype).replace("torch.", "")), (8, int(role == PARAMETER and requires_grad)), (9, optimizer), (10, group)]
             values += [(11, str(device)), (12, stored[1])] + [(13, name) for name in names[1:MOST_NAMES]]
+            if role == PARAMETER or role == BUFFER:
+                (implementation,) = self.torch.read(self.torch.of_layout, tensor) or (0,)
+                values.append((14, implementation))
             record.define(TENSOR_DEFINITION, message(values))
         if role == GRADIENT:  # another one may lie where the one before lay, and nothing tells
             self.places.pop(number, None)
@@ -278,11 +281,23 @@ class Helper:
         if is_sampled(steps):
             if has_closure:  # which made the gradients
                 self.each_parameter(optimizer, number, self.gradients)
-            states = {address(parameter): state for parameter, state in pairs(field(optimizer, "state"))}
-            self.each_parameter(optimizer, number, lambda parameter, of: self.states(states.get(address(parameter)), of))
+            self.all_states(optimizer, number)
         place = address(optimizer)
         self.optimizers[place] = (self.optimizers[place][0], number, steps + 1)
         record.event(OPTIMIZER_STEP, number | self.epoch << 32, 0, 1)
+
+    def end_of_program(self):
+        """A step that failed leaves the states that it had made until then."""
+        for reference, number, _ in list(self.optimizers.values()):
+            optimizer = reference and reference()
+            if optimizer is not None and number in self.begun:
+                self.torch.look_for_modes()
+                self.each_parameter(optimizer, number, self.gradients)
+                self.all_states(optimizer, number)
+
+    def all_states(self, optimizer, number):
+        states = {address(parameter): state for parameter, state in pairs(field(optimizer, "state"))}
+        self.each_parameter(optimizer, number, lambda parameter, of: self.states(states.get(address(parameter)), of))
 
     def finish(self):
         """Models whose parameters had no shape when they were first looked at."""

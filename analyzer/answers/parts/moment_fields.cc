@@ -60,7 +60,8 @@ Datum DetailsDatum(const Moment& moment) {
          {"count", moment.counts[i]},
          {"known_by",
           NonzeroDatum(moment.by_evidence[i], [](size_t k) { return EvidenceName(static_cast<Evidence>(k)); }),
-          "in `category_details` an object of bytes by evidence: `measured`, `address`, `autograd`, `stack`, `rule`; "
+          "in `category_details` an object of bytes by evidence: `measured`, `address`, `autograd`, `stack`, `rule`, "
+          "`none`; "
           "of "
           "a stack the evidence"}},
         JsonLayout::kOneLine));

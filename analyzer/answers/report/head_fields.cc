@@ -65,7 +65,8 @@ Datum GroundDatum(const Analysis& analysis) {
        {"stacks", ground.has_stacks, "false: nobody recorded any"},
        {"totals", ground.has_totals, "whether what was reserved is known"},
        {"failures", ground.has_failures, "whether a request that failed would be in it"},
-       {"complete", ground.is_complete, "false where events are missing, or the end of the run"}},
+       {"complete", ground.is_complete, "false where events are missing, or the end of the run"},
+       {"end", ground.knows_end, "false where nothing says when the program's own code ended, before its teardown"}},
       JsonLayout::kOneLine);
 }
 

@@ -47,6 +47,7 @@ TimeCurve CurveOf(const DeviceAnalysis& device, Measure measure, const ReportInp
 
 void AddCurves(const DeviceAnalysis& device, const ReportInput& input, Document* answer) {
   constexpr int kLabel = 12, kWords = 42;
+  const bool knows_end = GroundOf(*input.analysis).knows_end;
   for (const Measure measure : ShownMeasures(device)) {
     const SeriesPeak& peak = PeakOf(device, measure);
     TimeCurve curve = CurveOf(device, measure, input);
@@ -54,9 +55,9 @@ void AddCurves(const DeviceAnalysis& device, const ReportInput& input, Document*
     curve.top = std::max({device.peak_total.bytes, device.peak_allocated.bytes, device.peak_reserved.bytes});
     curve.lead = {{Tone::kPlain, absl::StrCat("  ", PadRight(MeasureName(measure), kLabel - 2))}};
     curve.after = {
-        {Tone::kPlain,
-         absl::StrCat("  ", PadLeft(absl::StrCat(BoundSign(device.bound), FormatBytes(peak.bytes)), 10), " ",
-                      PadRight(AtPeak(peak.time_ns, input), 12), " end ", FormatBytes(ValueOf(device.end, measure)))}};
+        {Tone::kPlain, absl::StrCat("  ", PadLeft(absl::StrCat(BoundSign(device.bound), FormatBytes(peak.bytes)), 10),
+                                    " ", PadRight(AtPeak(peak.time_ns, input), 12), " end ",
+                                    knows_end ? FormatBytes(ValueOf(device.end, measure)) : "not known")}};
     answer->Curve(std::move(curve));
   }
 }

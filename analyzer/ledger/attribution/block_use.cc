@@ -91,7 +91,25 @@ AttributedUse BlockUses::Of(const TorchBlock& block, const BlockLabel& label, ui
   return use;
 }
 
-AttributedUse BlockUses::Of(const CudaLife& life) const {
+// PyTorch's own memory past its caching allocator: cudaMallocAsync, a pluggable allocator. What tensors and autograd
+// say of it is known as for blocks, the rest is not.
+bool BlockUses::OfTensors(const CudaLife& life, bool alive, AttributedUse* use) const {
+  if (life.label.role == TensorRole::kNone && !life.label.saved) return false;
+  TorchBlock block;
+  block.size = block.requested = life.size;
+  block.stack = life.stack;
+  block.time_ns = life.time_ns;
+  block.thread = life.thread;
+  const uint8_t layer = life.layer, memory = life.memory;
+  *use = Of(block, life.label, life.alloc_event, alive);
+  use->layer = layer;
+  use->memory = memory;
+  return true;
+}
+
+AttributedUse BlockUses::Of(const CudaLife& life, bool alive) const {
+  AttributedUse of_tensors;
+  if (OfTensors(life, alive, &of_tensors)) return of_tensors;
   const StackClassification classification = needs_.classifier->Of(life.stack);
   AttributedUse use;
   use.stack_id = life.stack;
@@ -99,8 +117,12 @@ AttributedUse BlockUses::Of(const CudaLife& life) const {
   use.user_stage = needs_.user_stages->Of(life.time_ns, life.thread);
   use.layer = life.layer;
   use.memory = life.memory;
-  use.category = classification.category.value_or(Category::kLibrary);
-  use.evidence = classification.category ? Evidence::kRule : Evidence::kMeasured;
+  // A tensor of which nothing is known, and no library's.
+  const Category otherwise = classification.by_allocator ? Category::kUnknown : Category::kLibrary;
+  use.category = classification.category.value_or(otherwise);
+  use.evidence = classification.category       ? Evidence::kRule
+                 : classification.by_allocator ? Evidence::kNone
+                                               : Evidence::kMeasured;
   use.module = needs_.modules->RowOf(classification.module);
   use.bytes = use.tensor_bytes = life.size;
   use.count = 1;

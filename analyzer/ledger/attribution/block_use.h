@@ -49,11 +49,12 @@ class BlockUses {
 
   // Without stage, recomputed and is_loss, which the stack alone tells.
   AttributedUse Of(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) const;
-  AttributedUse Of(const CudaLife& life) const;
+  AttributedUse Of(const CudaLife& life, bool alive) const;
 
  private:
   uint32_t Steps() const { return is_frozen_ ? frozen_steps_ : needs_.replay->optimizer_steps(); }
   uint32_t Ends() const { return is_frozen_ ? frozen_ends_ : needs_.replay->optimizer_ends(); }
+  bool OfTensors(const CudaLife& life, bool alive, AttributedUse* use) const;
   bool GrowsFromCallToCall(const TorchBlock& block, uint64_t alloc_event, uint64_t end) const;
 
   Needs needs_;

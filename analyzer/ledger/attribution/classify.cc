@@ -46,9 +46,9 @@ Category ByLife(const BlockLife& life, const StackClassification& classification
   if (is_optimizers && is_state) return Category::kOptimizerState;
   if (!life.has_tensors && life.alive && IsSetUp(stage)) return Category::kParameter;
   if (life.iterations >= 2) return Category::kKept;
-  // Gone before a second step began, or made in the last one.
-  const bool is_short = life.optimizer_steps < 2 && (!life.alive || stage != Stage::kNone);
-  return is_short && !(IsSetUp(stage) && (lasted || life.alive)) ? Category::kTemporary : Category::kUnknown;
+  // Gone before a second step began. What is there at the end was kept, by whomever.
+  const bool is_short = life.optimizer_steps < 2 && !life.alive;
+  return is_short && !(IsSetUp(stage) && lasted) ? Category::kTemporary : Category::kUnknown;
 }
 
 }  // namespace
@@ -70,13 +70,17 @@ CategoryVerdict Classify(const BlockLife& life, const StackClassification& class
   if (classification.category && (!life.saved || *classification.category == Category::kCommunication ||
                                   (*classification.category == Category::kWorkspace && stays)))
     return {*classification.category, Evidence::kRule};
+  // Module.to and the like make each parameter and buffer anew, in the same place.
+  const bool is_likely_models = life.likely == TensorRole::kParameter || life.likely == TensorRole::kBuffer;
+  if (is_likely_models && classification.origin == Origin::kMoved) return {CategoryOf(life.likely), Evidence::kStack};
   // Autograd keeps batches too.
   if (life.likely == TensorRole::kInput && classification.module == 0) return {Category::kInput, Evidence::kStack};
   if (life.saved && IsFromOutside(classification)) return {Category::kInput, Evidence::kRule};
   if (life.saved) return {Category::kActivation, Evidence::kAutograd};
   if (is_likely_gradient) return {Category::kGradient, Evidence::kStack};
   if (life.likely == TensorRole::kInput) return {Category::kInput, Evidence::kStack};
-  return {ByLife(life, classification), Evidence::kRule};
+  const Category by_life = ByLife(life, classification);
+  return {by_life, by_life == Category::kUnknown ? Evidence::kNone : Evidence::kRule};
 }
 
 }  // namespace gpumem

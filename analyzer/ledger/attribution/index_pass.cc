@@ -7,18 +7,8 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/match.h"
-
 namespace gpumem {
 namespace {
-
-uint64_t BytesOfType(absl::string_view dtype) {
-  if (dtype == "float64" || dtype == "int64" || dtype == "complex64" || dtype == "uint64") return 8;
-  if (dtype == "complex128") return 16;
-  if (absl::StrContains(dtype, "float16") || dtype == "int16" || dtype == "uint16" || dtype == "half") return 2;
-  if (absl::StrContains(dtype, "float8") || absl::StrContains(dtype, "int8") || dtype == "bool") return 1;
-  return absl::StrContains(dtype, "32") ? 4 : 0;
-}
 
 StepPass PassOf(const StackClassification& classification) {
   if (classification.evaluates || classification.stage == Stage::kEvaluation) return StepPass::kEvaluation;
@@ -29,10 +19,10 @@ StepPass PassOf(const StackClassification& classification) {
 }  // namespace
 
 void NotePlace(const TorchBlock& block, const BlockLabel& label, PlaceRoles* places) {
-  if (label.role != TensorRole::kGradient && label.role != TensorRole::kInput) return;
+  if (label.role == TensorRole::kNone || label.role == TensorRole::kOptimizerState) return;
   for (const uint32_t turn : {label.turn, kAnyTurn}) {
     PlaceRole& place = (*places)[{block.stack, block.size, turn}];
-    if (place.role == TensorRole::kGradient && label.role == TensorRole::kInput) continue;
+    if (Strength(place.role) > Strength(label.role)) continue;
     place = {label.role, label.tensor, label.tensor_bytes};
   }
 }

@@ -6,7 +6,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
+
 namespace gpumem {
+
+uint64_t BytesOfType(absl::string_view dtype) {
+  if (dtype == "float64" || dtype == "int64" || dtype == "complex64" || dtype == "uint64") return 8;
+  if (dtype == "complex128") return 16;
+  if (absl::StrContains(dtype, "float16") || dtype == "int16" || dtype == "uint16" || dtype == "half") return 2;
+  if (absl::StrContains(dtype, "float8") || absl::StrContains(dtype, "int8") || dtype == "bool") return 1;
+  return absl::StrContains(dtype, "32") ? 4 : 0;
+}
+
 namespace {
 
 // Memory of the host that CUDA pinned, or that moves between both.
@@ -16,7 +27,8 @@ bool IsHost(const CudaAllocation& allocation) {
 }
 bool IsHost(const PhysicalHandle&) { return false; }
 
-// A block has the strongest role that was ever said of it.
+}  // namespace
+
 int Strength(TensorRole role) {
   switch (role) {
     case TensorRole::kParameter:
@@ -35,8 +47,6 @@ int Strength(TensorRole role) {
   return 0;
 }
 
-}  // namespace
-
 void LabelReplay::OnAlloc(Held kind, uint32_t place) {
   if (kind == Held::kBlock) {
     if (place >= labels_.size()) labels_.resize(std::max<size_t>(place + 1, labels_.size() * 2));
@@ -52,9 +62,12 @@ void LabelReplay::OnAlloc(Held kind, uint32_t place) {
     visitor_->BlockAllocated(block);
     return;
   }
-  std::vector<CudaLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
+  std::vector<BlockLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
   if (place >= labels.size()) labels.resize(std::max<size_t>(place + 1, labels.size() * 2));
-  labels[place] = {Born(), 0};
+  BlockLabel& label = labels[place] = {};
+  label.alloc_event = Born();
+  label.optimizer_steps = optimizer_steps_;
+  label.optimizer_ends = optimizer_ends_;
   if (kind == Held::kAllocation) allocation_at_[state().cuda().allocations()[place].address] = place;
 }
 
@@ -73,9 +86,10 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
 void LabelReplay::Show(Held kind, uint32_t place, bool alive, LabelVisitor* visitor) const {
   if (kind == Held::kBlock) return visitor->BlockEnded(state().blocks()[place], labels_[place], replay_.index(), alive);
   const CudaMemory& cuda = state().cuda();
-  const std::vector<CudaLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
-  const CudaLabel label = place < labels.size() ? labels[place] : CudaLabel{};
+  const std::vector<BlockLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
+  const BlockLabel label = place < labels.size() ? labels[place] : BlockLabel{};
   CudaLife life;
+  life.label = label;
   life.alloc_event = label.alloc_event;
   life.name = label.name;
   const auto show = [&](const auto& thing, uint64_t address) {
@@ -133,24 +147,42 @@ uint32_t LabelReplay::BlockAt(uint64_t address) {
   return address - block.address < block.size ? after->second : kNowhere;
 }
 
-// Of the block at an address, or of the allocation around it where PyTorch has no block there.
-void LabelReplay::Name(uint64_t address, uint32_t name) {
-  if (const uint32_t place = BlockAt(address); place != kNowhere) {
-    labels_[place].name = name;
-    return;
-  }
+// Of the block at an address, or of the allocation around it where PyTorch has no block there; null where nothing is.
+BlockLabel* LabelReplay::LabelAt(uint64_t address) {
+  if (const uint32_t place = BlockAt(address); place != kNowhere) return &labels_[place];
   auto after = allocation_at_.upper_bound(address);
-  if (after == allocation_at_.begin()) {
-    ++unplaced_;
-    return;
-  }
+  if (after == allocation_at_.begin()) return nullptr;
   --after;
   const bool is_inside = address - after->first < state().cuda().allocations()[after->second].size;
-  if (is_inside) {
-    cuda_labels_[0][after->second].name = name;
+  return is_inside ? &cuda_labels_[0][after->second] : nullptr;
+}
+
+void LabelReplay::Name(uint64_t address, uint32_t name) {
+  if (BlockLabel* const label = LabelAt(address); label != nullptr) {
+    label->name = name;
   } else {
     ++unplaced_;
   }
+}
+
+// The tensor lies elsewhere from now on, if it is known and no other one was the same object at another time.
+void LabelReplay::MoveTensor(uint64_t implementation, uint64_t address) {
+  if (known_tensors_ != objects_->tensors().size()) {
+    known_tensors_ = objects_->tensors().size();
+    tensor_of_ = {{0, 0}};
+    for (const auto& [id, tensor] : objects_->tensors()) {
+      const auto [known, is_new] = tensor_of_.try_emplace(tensor.implementation, id);
+      if (!is_new) known->second = 0;
+    }
+  }
+  const auto found = tensor_of_.find(implementation);
+  if (found == tensor_of_.end() || found->second == 0) return;
+  const TensorInfo* const info = objects_->tensor(found->second);
+  const uint64_t bytes = info->elements * BytesOfType(info->dtype);
+  const uint32_t place = BlockAt(address);
+  // Too small for it: another tensor is that object now.
+  if (place != kNowhere && state().blocks()[place].size < bytes) return;
+  PlaceTensor(found->second, address, bytes);
 }
 
 void LabelReplay::PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes) {
@@ -160,12 +192,12 @@ void LabelReplay::PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes)
     return;
   }
   const TensorInfo* const info = objects_->tensor(tensor);
-  const uint32_t place = BlockAt(address);
-  if (place == kNowhere || info == nullptr) {
+  BlockLabel* const found = info == nullptr ? nullptr : LabelAt(address);
+  if (found == nullptr) {
     ++unplaced_;
     return;
   }
-  BlockLabel& label = labels_[place];
+  BlockLabel& label = *found;
   if (Strength(info->role) < Strength(label.role)) return;
   if (info->role != label.role) {
     label.role = info->role;
@@ -185,9 +217,14 @@ void LabelReplay::ApplyLabel(const EventBatch& batch, size_t i) {
       if (batch.handle(i) == 0) return Name(batch.address(i), batch.text(i));
       PlaceTensor(static_cast<uint32_t>(batch.handle(i)), batch.address(i), batch.size(i));
       break;
+    case trace::TENSOR_DATA:
+      MoveTensor(batch.handle(i), batch.address(i));
+      break;
     case trace::SAVED:
       if (const uint32_t place = BlockAt(batch.address(i)); place == kNowhere) {
-        ++unplaced_;
+        BlockLabel* const label = LabelAt(batch.address(i));
+        if (label == nullptr) ++unplaced_;
+        if (label != nullptr) label->saved = true;
       } else if (!std::exchange(labels_[place].saved, true)) {
         visitor_->BlockSaved(state().blocks()[place]);
       }

@@ -21,6 +21,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "replay/state/lifetime_observer.h"
 #include "replay/state/live_state.h"
 #include "replay/state/replay.h"
@@ -28,6 +29,12 @@
 #include "trace/reader.h"
 
 namespace gpumem {
+
+// Of one element: "bfloat16" has 2; 0 where the type is not known.
+uint64_t BytesOfType(absl::string_view dtype);
+
+// Which of several roles counts: a block has the strongest that was ever said of it.
+int Strength(TensorRole role);
 
 // What is known of a block so far.
 struct BlockLabel {
@@ -44,6 +51,7 @@ struct BlockLabel {
 
 // Memory of CUDA: outside of PyTorch's allocator, or a segment of it.
 struct CudaLife {
+  BlockLabel label;  // what was said of tensors in it, where a program's tensors lie outside of PyTorch's allocator
   uint64_t alloc_event = 0, size = 0, stack = 0;
   uint64_t time_ns = 0;  // of its event
   uint64_t address = 0;  // of a physical handle: the handle
@@ -108,6 +116,8 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
   void ApplyLabel(const EventBatch& batch, size_t i);
   void Name(uint64_t address, uint32_t name);
   void PlaceTensor(uint32_t tensor, uint64_t address, uint64_t bytes);
+  void MoveTensor(uint64_t implementation, uint64_t address);
+  BlockLabel* LabelAt(uint64_t address);
   uint32_t BlockAt(uint64_t address);  // place, or kNowhere
   // What was there already is there after the last event of its snapshot, before the first one that follows.
   uint64_t Born() const { return is_beginning_ && replay_.index() > 0 ? replay_.index() - 1 : replay_.index(); }
@@ -119,12 +129,10 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
   Replay replay_;
   LabelVisitor* visitor_ = nullptr;
   bool is_beginning_ = false;
-  std::vector<BlockLabel> labels_;  // by place
-  struct CudaLabel {
-    uint64_t alloc_event = 0;
-    uint32_t name = 0;
-  };
-  std::vector<CudaLabel> cuda_labels_[2];              // of allocations and of physical handles, by place
+  std::vector<BlockLabel> labels_;                     // by place
+  std::vector<BlockLabel> cuda_labels_[2];             // of allocations and of physical handles, by place
+  absl::flat_hash_map<uint64_t, uint32_t> tensor_of_;  // by implementation: Tensor.id; 0: of several
+  size_t known_tensors_ = 0;                           // that it was made of
   absl::btree_map<uint64_t, uint32_t> allocation_at_;  // by address
   absl::btree_map<uint64_t, uint32_t> block_at_;       // by address, where is_ordered_: a tensor began inside a block
   bool is_ordered_ = false;

@@ -71,7 +71,7 @@ void LifePass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint
 
 void LifePass::CudaEnded(const CudaLife& cuda, uint64_t end) {
   const Life life = LifeOf(LifeKind::kOther, cuda, cuda.alloc_event, end);
-  if (IsWanted(life)) Lived(life, uses_.Of(cuda));
+  if (IsWanted(life)) Lived(life, uses_.Of(cuda, life.kept || IsAliveAtEnd(end)));
 }
 
 void LifePass::SegmentEnded(const CudaLife& cuda, uint64_t end) {

@@ -38,6 +38,7 @@ const StackClassifier::Frame& StackClassifier::FrameOf(uint32_t frame_id) {
     if (!made.category) made.category = rules_->CategoryOf(frame);
     if (const auto origin = OriginOf(frame.function); origin && !frame.python) made.origin = origin;
     made.is_python |= frame.python;
+    made.is_allocator |= !frame.python && absl::StrContains(frame.function, "Allocator");
     made.is_forward |= frame.python && frame.function == "forward";
     made.accumulates |= absl::StrContains(frame.function, "AccumulateGrad");
   }
@@ -57,6 +58,7 @@ StackClassification StackClassifier::Make(uint64_t stack_id) {
     // The outermost of the operators behind the innermost line of Python is the one that the line calls.
     is_python |= frame.is_python;
     if (!is_python && frame.origin) classification.origin = *frame.origin;
+    classification.by_allocator |= !is_python && frame.is_allocator;
     const FrameInfo* const info = stacks_->frame(id);
     if (info == nullptr) continue;
     classification.is_loss |= classification.module == 0 && frame.classification.stage == Stage::kLoss;

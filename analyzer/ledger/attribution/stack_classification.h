@@ -35,8 +35,9 @@ enum class Origin : uint8_t {
 struct StackClassification {
   Stage stage = Stage::kNone;
   Origin origin = Origin::kComputed;
-  bool is_weak = false;     // a constructor alone tells the stage
-  bool evaluates = false;   // it stands in a function that evaluates
+  bool by_allocator = false;  // PyTorch asked for it, through whatever allocator
+  bool is_weak = false;       // a constructor alone tells the stage
+  bool evaluates = false;     // it stands in a function that evaluates
   bool is_loss = false;     // of a function that computes a loss, or of its backward pass, inside no module of the loss
   bool recomputed = false;  // a forward pass that runs again for the backward pass
   bool accumulates = false;  // the node that adds up gradients made it
@@ -65,7 +66,7 @@ class StackClassifier {
     FrameClassification classification;
     std::optional<Category> category;
     std::optional<Origin> origin;  // of an operator
-    bool is_python = false, is_forward = false;
+    bool is_python = false, is_forward = false, is_allocator = false;
     bool accumulates = false;
   };
   const Frame& FrameOf(uint32_t frame_id);

@@ -34,6 +34,9 @@ Ground GroundOf(const Analysis& analysis) {
   });
   if (!imported.any()) {
     ground.covers = CoversOfRecording(analysis);
+    // A Python program frees what its variables hold when the interpreter ends.
+    ground.knows_end = !analysis.complete || analysis.program_end_ns != 0 ||
+                       !analysis.process.versions.contains("python") || analysis.events.torch == 0;
     return ground;
   }
   const auto named = std::find(kNames.begin(), kNames.end(), imported.covers);

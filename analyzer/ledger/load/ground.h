@@ -29,6 +29,7 @@ struct Ground {
   bool has_totals = true;    // segments, or a total that somebody stated
   bool has_failures = true;  // a request that failed would be in it
   bool is_complete = true;   // false: events are missing, or its end is
+  bool knows_end = true;     // false: the program's teardown is in it, and nothing says where its own code ended
 
   bool has_history() const { return covers >= Covers::kWindow; }
 };

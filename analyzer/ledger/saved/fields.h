@@ -42,7 +42,7 @@ GPUMEM_FIELDS(ProcessGroupInfo, name, description, rank, size)
 GPUMEM_FIELDS(OwnerInfo, root, file, name, path, container, items, addresses)
 GPUMEM_FIELDS(OwnerSnapshotInfo, time_ns, took_ns, cause, tensors, left_out, collector, owners)
 GPUMEM_FIELDS(TensorInfo, role, name, of, root, shape, dtype, device, trainable, optimizer, group, elements,
-              other_names)
+              other_names, implementation)
 
 // Memory at an instant.
 GPUMEM_FIELDS(MeasureValues, allocated, reserved, other, total)

@@ -60,7 +60,8 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kExisting), pb::EXISTING);
   EXPECT_EQ(Number(EventKind::kExistingEnd), pb::EXISTING_END);
   EXPECT_EQ(Number(EventKind::kAllocatorUse), pb::ALLOCATOR_USE);
-  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kAllocatorUse));
+  EXPECT_EQ(Number(EventKind::kTensorData), pb::TENSOR_DATA);
+  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kTensorData));
 }
 
 TEST(EventTest, LayersAndMemoryAreTheSchemas) {

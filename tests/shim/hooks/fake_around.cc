@@ -151,6 +151,13 @@ bool StartAtEvent() {
   return hooks::g_around.start_succeeds;
 }
 
+std::atomic<bool> g_asked_helper{true};
+void AskHelper() {
+  ++hooks::g_around.asked_helper;
+  g_asked_helper.store(true);
+  errno = hooks::kErrnoOfDriver;
+}
+
 bool IsFirstEvent() { return std::exchange(hooks::g_around.is_first_event, false); }
 
 }  // namespace session

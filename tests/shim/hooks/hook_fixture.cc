@@ -35,6 +35,8 @@ std::string KindName(EventKind kind) {
       return "ContextGrowth";
     case EventKind::kAllocatorUse:
       return "AllocatorUse";
+    case EventKind::kTensorData:
+      return "TensorData";
     case EventKind::kSaved:
       return "Saved";
     default:

@@ -68,6 +68,7 @@ struct Around {
   int starts_at_init = 0;
   int starts_at_event = 0;
   int flushes = 0;
+  int asked_helper = 0;
   int captures = 0;
   std::map<std::string, void*> next_in_scope;  // by name
   std::map<ApiId, void*> resolvable;           // what ResolveRealFunction finds

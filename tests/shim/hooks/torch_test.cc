@@ -89,6 +89,18 @@ TEST_F(TorchTest, ABlockIsRecordedAndPassedOn) {
   EXPECT_EQ(t_depth, 0);
 }
 
+// Where a program ends is seen only by a helper that came before: it is asked for at the first block, not later.
+TEST_F(TorchTest, TheFirstBlockAsksForTheHelper) {
+  session::g_asked_helper.store(false);
+  errno = 0;
+  ReportMemory(Block(), 512, 1024, 4096, {kCuda, 2});
+  ReportMemory(Block(), -512, 1024, 4096, {kCuda, 2});
+  ReportMemory(Block(), 512, 1024, 4096, {kCuda, 2});
+  EXPECT_EQ(g_around.asked_helper, 1);
+  EXPECT_EQ(errno, kErrnoOfCall);
+  Recorded();
+}
+
 TEST_F(TorchTest, AFreeHasASizeBelowZero) {
   ReportMemory(Block(), -512, 1024, 4096, {kCuda, 2});
   EXPECT_EQ(Recorded(), Lines{"Free Device CUDACachingAllocator::free device=2 address=0x7000 size=512 allocated=1024 "

@@ -4,51 +4,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <map>
 #include <string>
 
-#include "ledger/attribution/attributor.h"
-#include "replay/analyze.h"
-#include "symbols/symbolizer.h"
+#include "attribute_trace.h"
 #include "testing/sizes.h"
-#include "testing/training_trace.h"
 
 namespace gpumem {
 namespace {
 
+using testing::AttributeTrace;
 using testing::Call;
 using testing::Code;
 using testing::kMiB;
 using testing::kSegment;
 using testing::Mark;
+using testing::Peak;
 using testing::TrainingTrace;
 
 const char* const kSite = "/v/lib/python3.11/site-packages/";
-
-Attribution AttributeTrace(TrainingTrace& trace, AttributionRequest request) {
-  const std::string path = trace.builder().WriteTemporary();
-  StackTable stacks;
-  absl::StatusOr<Analysis> analysis = Analyze(path, {}, &stacks);
-  EXPECT_TRUE(analysis.ok()) << analysis.status();
-  for (MomentQuery& moment : request.moments) {
-    if (moment.text == "peak") moment.number = analysis->devices.at(0).peak_allocated.event_index;
-  }
-  SymbolizerOptions options;
-  options.native = false;
-  Symbolizer symbolizer(&stacks, options);
-  const FrameResolver resolve = [&](uint32_t frame) -> const std::vector<ResolvedFrame>& {
-    return symbolizer.ResolveFrame(frame);
-  };
-  const Rules rules;
-  Attributor attributor(&*analysis, &stacks, resolve, &rules, std::move(request));
-  const absl::Status status = RunTwoPasses(path, stacks.objects(), {&attributor});
-  std::remove(path.c_str());
-  EXPECT_TRUE(status.ok()) << status;
-  return attributor.Take();
-}
-
-MomentQuery Peak() { return {MomentQuery::Kind::kEvent, 0, "peak"}; }
 
 // Three steps of a model with one layer. Each: a batch comes, forward saves 8 MiB and drops 2, backward makes the
 // gradient, the optimizer steps. Gradients are looked at in the first step only.

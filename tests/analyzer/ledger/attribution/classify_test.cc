@@ -141,10 +141,24 @@ TEST(ClassifyTest, AWorkspaceThatStaysIsOneThoughAutogradKeepsIt) {
   EXPECT_EQ(Classify(life, named).category, Category::kWorkspace) << "the state of its dropout";
 }
 
+// Module.to makes each parameter anew; nothing else tells what the new one is.
+TEST(ClassifyTest, WhatIsMovedWhereParametersWereIsAParameter) {
+  BlockLife life = Life(0);
+  life.likely = TensorRole::kParameter;
+  StackClassification moved = At(Stage::kNone);
+  moved.origin = Origin::kMoved;
+  EXPECT_EQ(Classify(life, moved).category, Category::kParameter);
+  EXPECT_EQ(Classify(life, moved).evidence, Evidence::kStack);
+  life.saved = true;
+  EXPECT_EQ(Classify(life, moved).category, Category::kParameter) << "autograd keeps weights, too";
+  EXPECT_EQ(Classify(Life(0), At(Stage::kForward)).category, Category::kTemporary);
+}
+
 TEST(ClassifyTest, WhatStaysForNoKnownReasonIsUnknown) {
   EXPECT_EQ(Classify(Life(1), At(Stage::kForward)).category, Category::kTemporary);
   EXPECT_EQ(Classify(Life(2), At(Stage::kForward)).category, Category::kUnknown);
-  EXPECT_EQ(Classify(Life(0, true), At(Stage::kForward)).category, Category::kTemporary);
+  EXPECT_EQ(Classify(Life(2), At(Stage::kForward)).evidence, Evidence::kNone);
+  EXPECT_EQ(Classify(Life(0, true), At(Stage::kForward)).category, Category::kUnknown) << "what stays is kept";
   EXPECT_EQ(Classify(Life(0, true), At(Stage::kNone)).category, Category::kUnknown);
   EXPECT_EQ(Classify(Life(0), At(Stage::kNone)).category, Category::kTemporary);
   EXPECT_EQ(Classify(Life(0, true), At(Stage::kConstruction)).category, Category::kUnknown);
