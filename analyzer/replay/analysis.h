@@ -26,6 +26,7 @@
 #include "replay/existing_log.h"
 #include "replay/free_space.h"
 #include "replay/mark_log.h"
+#include "replay/owners.h"
 #include "replay/state/accounts.h"
 #include "replay/state/residual_memory.h"
 #include "trace/event_batch.h"
@@ -345,6 +346,7 @@ struct Analysis {
       notes;  // what the numbers rest on: inferred pools, record_stream, totals that disagree with PyTorch's own
   std::vector<DeviceAnalysis> devices;
   std::vector<OomEvent> ooms;
+  std::vector<OwnersMoment> owners;       // looks at who keeps GPU memory, in the order of time
   std::vector<ExistingAtStart> existing;  // what is known of memory from before, for each late start
   MarkLog marks;                          // what the program said about itself, and when recording was on
   bool snapshot = false;                  // a copy of the trace while the program went on; complete up to there

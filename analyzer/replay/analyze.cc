@@ -320,6 +320,7 @@ SamplingInfo ToInfo(const CounterLog& log, const AnalyzeOptions& options) {
 void AddOoms(const AnalyzeOptions& options, FirstPass* pass, Analysis* analysis) {
   analysis->ooms = pass->ooms().Finish();
   analysis->retries = pass->ooms().TakeRetries();
+  analysis->owners = pass->TakeOwnersMoments();
   if (options.device >= 0) {
     std::erase_if(analysis->ooms, [&](const OomEvent& oom) { return oom.device != options.device; });
     std::erase_if(analysis->retries, [&](const ServedRetries& retries) { return retries.device != options.device; });

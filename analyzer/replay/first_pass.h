@@ -24,6 +24,7 @@
 #include "replay/fragmentation.h"
 #include "replay/mark_log.h"
 #include "replay/oom.h"
+#include "replay/owners.h"
 #include "replay/series.h"
 #include "replay/state/batch_stream.h"
 #include "replay/state/checkpoints.h"
@@ -61,6 +62,7 @@ class FirstPass : private ReplayVisitor {
   uint64_t recovered_events() const { return recovered_events_; }
   EventCounts CountEvents() const;
   uint64_t live_snapshot_lost() const { return live_snapshot_lost_; }
+  std::vector<OwnersMoment> TakeOwnersMoments() { return std::move(owners_); }
   const std::vector<std::string>& disagreements() const { return disagreements_; }
   uint64_t origin_ns() const { return origin_ns_; }
   uint64_t end_ns() const { return end_ns_; }
@@ -86,6 +88,7 @@ class FirstPass : private ReplayVisitor {
   void Measure(uint32_t slot);
   void SettleSamples(const EventBatch& batch, size_t i);
   DeviceSeries& SeriesOf(uint32_t slot);
+  void TakeOwners();
   void Compare(const trace::Counters& counters);
   void TakeStated(const trace::Counters& counters);
   void SetOrigin(const EventBatch& batch);
@@ -98,6 +101,8 @@ class FirstPass : private ReplayVisitor {
   std::vector<std::optional<DeviceSeries>> series_;  // by slot
   OomDetector ooms_;
   StreamLog streams_;
+  std::vector<OwnersMoment> owners_;
+  uint64_t next_owners_ns_ = UINT64_MAX;  // of the first snapshot that was not looked at
   CounterLog counters_;
   uint64_t last_change_ns_ = 0;  // of CUDA's memory
   MarkLog marks_;

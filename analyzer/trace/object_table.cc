@@ -69,6 +69,7 @@ void MergeOwner(const trace::Owner& reported, OwnerInfo* info) {
   SetWhereReported(reported.container(), &info->container);
   SetWhereReported(reported.items(), &info->items);
   info->addresses.insert(info->addresses.end(), reported.addresses().begin(), reported.addresses().end());
+  info->nodes.insert(info->nodes.end(), reported.nodes().begin(), reported.nodes().end());
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ struct OwnerInfo {
   std::string file, name, path, container;
   uint64_t items = 0;
   std::vector<uint64_t> addresses;  // of storages
+  std::vector<uint64_t> nodes;      // of a graph of autograd: handles of SAVED events
 };
 
 // A look at who refers to GPU memory.

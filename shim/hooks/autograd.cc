@@ -35,6 +35,9 @@ constinit TorchFunction g_current_thread_id{kLibrary, kCurrentThreadId};
 constinit TorchFunction g_grad_accumulator{kLibrary, kGradAccumulator};
 constinit TorchFunction g_evaluate_function{kLibrary, kEvaluateFunction};
 
+// The number of the node that this thread made last, and 1: what autograd keeps now is that node's.
+constinit thread_local uint64_t t_last_node = 0;
+
 bool IsWanted() { return !session::IsOff() && ring::Active() && stack::NodesEnabled(); }
 
 void RememberForward(uint64_t number) {
@@ -57,6 +60,7 @@ void RecordSaved(const void* tensor) {
   event.kind = EventKind::kSaved;
   event.device = kNoDevice;
   event.address = stack::DataOf(tensor);
+  event.handle = t_last_node;
   if (event.address != 0) ring::Record(event);
 }
 
@@ -79,6 +83,7 @@ __attribute__((visibility("default"))) uint64_t GpumemGetAndIncrement() asm(
 
 uint64_t GpumemGetAndIncrement() {
   const uint64_t number = reinterpret_cast<uint64_t (*)()>(g_get_and_increment.Find())();
+  t_last_node = number + 1;
   RememberForward(number);
   return number;
 }

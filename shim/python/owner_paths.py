@@ -93,6 +93,13 @@ def closure_name(function, cell):
     return code.co_freevars[at] if at is not None and at < code.co_freevars.__len__() else "?"
 
 
+def default_name(function, defaults, value):
+    """Of the parameter that has it as its default value."""
+    code, at = record.code(function), place_in(defaults, value)
+    first = code.co_argcount - tuple.__len__(defaults)
+    return code.co_varnames[first + at] if at is not None and first >= 0 else "?"
+
+
 FUNCTION_CLOSURE = class_fields(type(fields)).get("__closure__").__get__
 FUNCTION_NAME = class_fields(type(fields)).get("__qualname__").__get__
 FUNCTION_GLOBALS = class_fields(type(fields)).get("__globals__").__get__
@@ -111,8 +118,8 @@ class Pieces:
             count = size_of(holder)
             return element(place_in(holder, child) if count <= FEW and name != "deque" else None, count)
         if is_a(holder, tuple):
-            if above is not None and record.code(above) is not None and FUNCTION_CLOSURE(above) is holder:
-                return closure_name(above, child)
+            if above is not None and record.code(above) is not None:
+                return closure_name(above, child) if FUNCTION_CLOSURE(above) is holder else default_name(above, holder, child)
             at = place_in(holder, child)
             named = class_fields(type(holder)).get("_fields") if type(holder) is not tuple else None
             if at is not None and is_a(named, tuple) and at < tuple.__len__(named):
@@ -126,7 +133,8 @@ class Pieces:
 
     def of_dict(self, holder, child, above):
         count = dict.__len__(holder)
-        if address(holder) in self.ends or above is not None and (fields(above) is holder or is_a(above, type)):
+        is_attributes = above is not None and (fields(above) is holder or is_a(above, type) or record.code(above) is not None)
+        if is_attributes or address(holder) in self.ends:
             key = key_in(holder, child)
             return "." + text(key) if text(key) else "[*]"
         return element(key_in(holder, child) if count <= FEW else None, count)
@@ -135,6 +143,8 @@ class Pieces:
         kind = type(holder)
         if kind is type(child) and name == "traceback":
             return ""  # the next one of the chain
+        if name == "frame" and kind_name(child) == "frame":
+            return ""  # the one that called it
         if name == "frame":
             return " -> " + text(holder.f_code.co_name) + ": " + (local_name(holder, child) or "a variable")
         if name == "traceback":
@@ -155,3 +165,47 @@ class Pieces:
             return "" if is_a(child, dict) else "?"
         found = text(key_in(fields(holder), child)) or slot_name(holder, child)
         return "." + found if found else ""
+
+
+class Graphs:
+    """The nodes of autograd's graphs, by their numbers: what they have saved is the recorder's to know, since PyTorch would run hooks of the program to give it."""
+
+    MOST_NODES = 200_000
+
+    def __init__(self, torch, deadline):
+        self.torch, self.deadline = torch, deadline
+        self.known = {}  # numbers
+        self.cut = ""
+
+    def of(self, tensors):
+        """Numbers, as they are in the trace, of nodes that no other tensor led to."""
+        found, waiting, looked = [], list.copy(tensors), 0
+        while waiting and not self.cut:
+            node = waiting.pop()
+            looked += 1
+            if self.known.__len__() > self.MOST_NODES or looked & 63 == 0 and record.clock() > self.deadline:
+                self.cut = "graphs of autograd are too large"
+            if is_a(node, self.torch.Tensor):
+                waiting += [each for each in self.torch.read(self.torch.of_graph, node) if each is not None]
+                continue
+            number = self.ask(node, "_sequence_nr")
+            if type(number) is not int or not 0 <= number < NO_NUMBER or number in self.known:
+                continue
+            self.known[number] = True
+            found.append(number + 1)
+            for edge in elements(self.ask(node, "next_functions")):
+                if is_a(edge, tuple) and tuple.__getitem__(edge, 0) is not None:
+                    waiting.append(tuple.__getitem__(edge, 0))
+        return found
+
+    def ask(self, node, name):
+        """Of C code alone."""
+        found = defined(type(node), name)
+        question = found.__get__ if is_getter(found) else found
+        if question is None or record.code(question) is not None:
+            return None
+        (answer,) = record.read((None, question), node) or (None,)
+        return answer
+
+
+NO_NUMBER = (1 << 64) - 1  # of the node that adds up a gradient

@@ -14,6 +14,8 @@ MOST_NATIVE = 2000  # tensors that C++ holds, of which the gradient is looked at
 MOST_LINKS, MOST_LETTERS = 40, 400
 MOST_FRAMES = 1000
 TENSORS_PER_LOOK = 63
+MEMBERS = ("._modules", "._parameters", "._buffers")
+UNSEEN = (RUNNING, "", "", "", None)
 
 
 references = dict.get(module_fields("sys"), "getrefcount")
@@ -25,6 +27,13 @@ def tell(torch, cause, limit_ns, collects):
     snapshot.report(cause, collects)
 
 
+def define_all(described, field, numbers):
+    at = 0
+    while at < numbers.__len__():
+        record.define(OWNER, message(described + [(field, number) for number in numbers[at : at + MOST_IN_A_MESSAGE]]))
+        at += MOST_IN_A_MESSAGE
+
+
 class Snapshot:
     def __init__(self, torch, limit_ns):
         self.torch, self.limit_ns = torch, limit_ns
@@ -32,7 +41,7 @@ class Snapshot:
         self.deadline = self.began + limit_ns
         self.wanted, self.places = [], {}  # tensors in GPU memory; address of the tensor -> of its memory
         self.ends = {}  # address of a module's dictionary -> module
-        self.pieces = Pieces(torch, self.ends)
+        self.pieces, self.graphs = Pieces(torch, self.ends), Graphs(torch, self.deadline + limit_ns // 2)
         self.ways = {}  # address of an object -> what leads to it; None: it is a root
         self.known = {}  # address of an object -> (root, file, name, path, container)
         self.groups = {}  # (root, file, name, path) -> [addresses of memory, container]
@@ -148,9 +157,10 @@ class Snapshot:
                 return
             place = address(tensor)
             if place in self.held or self.variable(tensor):
-                if place in self.ways:
-                    self.add(self.path_to(tensor), tensor)
-            elif place not in self.unknown:
+                self.add(self.path_to(tensor) if place in self.ways else UNSEEN, tensor)
+            elif place in self.unknown:
+                self.add(UNSEEN, tensor)
+            else:
                 natives += 1
                 self.add(self.native(tensor) if natives < MOST_NATIVE else self.nobody(), tensor)
 
@@ -158,8 +168,10 @@ class Snapshot:
         return self.variables and self.variables.get(address(thing))
 
     def add(self, owner, tensor):
-        group = self.groups.setdefault(owner[:4], ([], owner[4]))
+        group = self.groups.setdefault(owner[:4], ([], owner[4], []))
         group[0].append(self.places[address(tensor)])
+        if owner is not UNSEEN and owner[0] != NATIVE:
+            group[2].append(tensor)
 
     def native(self, tensor):
         """Nothing that Python's collector knows refers to it."""
@@ -196,6 +208,10 @@ class Snapshot:
             piece = self.pieces.of(holder, child, self.ways.get(address(holder)))
             if container is None and piece in ("[*]", "{*}"):
                 container = holder
+            for members in MEMBERS:  # of an nn.Module
+                if path[-members.__len__() :] == members and piece[:1] == "[":
+                    path = path[: -members.__len__()]
+                    piece = "." + piece[2:-2] if piece[:2] == "['" else piece
             path += piece[1:] if piece[:1] == "." and not path and kind != CYCLE else piece
         return kind, file, name, path, container
 
@@ -220,7 +236,7 @@ class Snapshot:
         if kind_name(thing) == "frame":  # of a function that runs
             return RUNNING, thing.f_code.co_filename, thing.f_code.co_name, "", None
         if address(thing) in self.unknown:
-            return RUNNING, "", "", "", None
+            return UNSEEN
         return (RUNNING if address(thing) in self.outside else CYCLE), "", kind_name(thing), "", None
 
     # Into the trace.
@@ -229,17 +245,19 @@ class Snapshot:
         blocks = 0
         number = record.owners_taken() + 1
         owner_number = 0
-        for (kind, file, name, path), (places, container) in self.groups.items():
+        for (kind, file, name, path), (places, container, tensors) in self.groups.items():
             owner_number += 1
             blocks += places.__len__()
             described = [(1, number), (2, owner_number), (3, kind), (4, file), (5, name), (6, path)]
             if container is not None:
                 described += [(7, kind_name(container)), (8, size_of(container))]
-            at = 0
-            while at < places.__len__():
-                record.define(OWNER, message(described + [(9, place) for place in places[at : at + MOST_IN_A_MESSAGE]]))
-                at += MOST_IN_A_MESSAGE
+            define_all(described, 9, places)
+            nodes = self.graphs.of(tensors) if kind != RUNNING or file else ()
+            if nodes:
+                owner_number += 1
+                described[1], described[5] = (2, owner_number), (6, path + ".grad_fn")
+                define_all(described, 10, nodes)
         took = record.clock() - self.began
-        known = [(1, number), (2, self.began), (3, cause), (4, self.wanted.__len__()), (5, self.cut), (6, took)]
+        known = [(1, number), (2, self.began), (3, cause), (4, self.wanted.__len__()), (5, self.cut or self.graphs.cut), (6, took)]
         record.define(OWNER_SNAPSHOT, message(known + [(7, 0 if collects is None else 1 if collects else 2)]))
         record.owners_end(blocks, took)

@@ -7,6 +7,7 @@
 
 import json
 import pathlib
+import subprocess
 import tempfile
 import unittest
 
@@ -23,7 +24,7 @@ WAYS = {
     "keeps_in_slot": ("global", "NODES[*].tensor"),
     "keeps_in_attribute": ("global", "PLAINS[*].value['x']"),
     "keeps_in_class": ("class", "items[*]"),
-    "keeps_in_default": ("function", "[0][*]"),
+    "keeps_in_default": ("function", "cache[*]"),
     "make.<locals>.keeps_in_closure": ("function", "seen[*]"),
     "keeps_in_cache": ("global", "keeps_in_cache[*]"),
     "keeps_in_traceback": ("global", "ERRORS[*].__traceback__ -> keeps_in_traceback: batch"),
@@ -68,6 +69,24 @@ class OwnersTest(unittest.TestCase):
                 self.assertEqual([row["owner"] for row in rows], [None] * len(rows))
                 self.assertEqual([row for row in rows if "not seen" not in row["kept_by"]], [])
                 self.assertEqual(printed["before"], printed["after"])
+
+
+class OutOfMemoryTest(unittest.TestCase):
+    def test_kept_exceptions_are_seen(self):
+        """Also where the program is killed later: the look was soon after the failure."""
+        for killed in (False, True):
+            with self.subTest(killed=killed), tempfile.TemporaryDirectory(prefix="gpumemshim-owners-") as folder:
+                trace = pathlib.Path(folder) / "run.gmtrace"
+                environment = truth.environment_of(truth.Case("none"), SETUP) | {"SIMCUDA_CAPACITY_MB": "2560"} | ({"OWNERS_KILLED": "1"} if killed else {})
+                command = SETUP.recording(trace, *SETUP.command(truth.PROGRAMS / "owners_oom.py"))
+                done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+                self.assertEqual(done.returncode != 0, killed, done.stderr)
+                answer = json.loads(subprocess.run([SETUP.gpumem, "oom", "--json", str(trace)], capture_output=True, text=True, timeout=120).stdout)
+                owners = answer["ooms"][0]["owners"]
+                kept = {(row["owner_root"], row["owner_path"]): row["owner_bytes"] for row in owners}
+                self.assertEqual(kept["global", "failures[0].__traceback__ -> attempt: batch"], 1024 << 20, kept)
+                self.assertEqual(kept["variable", "answers[*]"], 16 * 8 << 20, kept)
+                self.assertIn("str(error)", " ".join(action["action"] for action in answer["ooms"][0]["actions"]))
 
 
 if __name__ == "__main__":

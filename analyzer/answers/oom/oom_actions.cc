@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "answers/oom/oom_story.h"
 #include "answers/parts/pin_lines.h"
 #include "answers/report/leak_words.h"
+#include "answers/report/owner_words.h"
 #include "answers/report/remedies.h"
 #include "answers/report/sections.h"
 #include "base/format.h"
@@ -54,7 +56,8 @@ class Adviser {
     // Little idle memory carries this one request, and not the next.
     const bool much_is_idle = HasPercent(oom_.fragmentation.free, oom_.fragmentation.reserved, kPercentIdle);
     Growth();
-    TooLong();
+    const bool are_seen = KeptErrors();
+    TooLong(are_seen);
     if (much_is_idle) Fragmentation();
     KeptSegments();
     Others();
@@ -147,6 +150,20 @@ class Adviser {
         oom_.values.other);
   }
 
+  // A kept exception keeps the variables of the functions that failed.
+  bool KeptErrors() {
+    const OwnersMoment* const moment = OwnersAfter(oom_, *input_.analysis);
+    if (moment == nullptr) return false;
+    for (const SeenOwner& owner : moment->seen.owners) {
+      if (!absl::StrContains(owner.path, "__traceback__") || !HasPercent(owner.bytes, oom_.values.total, kPercentGrown))
+        continue;
+      Add("keep the text of an error, str(error), instead of the exception: its traceback keeps the failed attempt",
+          absl::StrCat(FormatBytes(owner.bytes), " were seen to be kept by ", OwnerText(owner)), owner.bytes);
+      return true;
+    }
+    return false;
+  }
+
   // A program that holds more after each step runs full whatever the batch.
   void Growth() {
     const uint64_t grown = GrowingBytes(input_.leaks, oom_.device);
@@ -154,10 +171,12 @@ class Adviser {
     Add("gpumemshim leaks: see what grows from step to step", LeakHeadline(*input_.leaks, oom_.device), grown);
   }
 
-  // What dead attempts hold, and what lives too long.
-  void TooLong() {
-    for (const Remedy& remedy : RemediesOfFailure(input_, oom_))
+  // What dead attempts hold, where nobody was seen to keep it, and what lives too long.
+  void TooLong(bool are_dead_seen) {
+    for (const Remedy& remedy : RemediesOfFailure(input_, oom_)) {
+      if (remedy.part == PeakPart::kDeadAttempts && are_dead_seen) continue;
       Add(std::string(ActionOf(remedy.part)), EvidenceOf(remedy), remedy.held);
+    }
   }
 
   // Of what autograd keeps a backward pass needs all; made again when it does, it is not there now.

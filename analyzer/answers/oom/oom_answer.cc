@@ -9,6 +9,7 @@
 #include "answers/oom/oom_lines.h"
 #include "answers/oom/oom_story.h"
 #include "answers/parts/pin_lines.h"
+#include "answers/report/owner_words.h"
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
@@ -19,6 +20,7 @@
 namespace gpumem {
 namespace {
 
+constexpr size_t kMaxOwners = 5;
 constexpr uint8_t kAllocatorLayer = 3;
 
 std::string ShareOf(uint64_t bytes, uint64_t total) {
@@ -142,6 +144,26 @@ void AddFillers(const OomEvent& oom, const ReportInput& input, const TextOptions
   AddStackRows(oom.live.stacks, {"live", oom.live.bytes}, input, options, answer);
 }
 
+// Who was seen to keep it, as soon as the program was in Python again; blocks of the failed attempt itself are gone by
+// then, unless something keeps them.
+void AddOwners(const OomEvent& oom, const ReportInput& input, Document* answer) {
+  const OwnersMoment* const moment = OwnersAfter(oom, *input.analysis);
+  if (moment == nullptr) return;
+  std::vector<Page::Row> rows;
+  for (const SeenOwner& owner : moment->seen.owners) {
+    if (std::string text = OwnerText(owner); !text.empty() && rows.size() < kMaxOwners)
+      rows.push_back({FormatBytes(owner.bytes), FormatCount(owner.blocks), std::move(text)});
+  }
+  if (rows.empty()) return;
+  answer->Gap();
+  answer->Line({{Tone::kHeading, "Who was seen to keep it"},
+                {Tone::kAside, absl::StrCat("  at ", FormatTime(input.Since(moment->time_ns)), ", of ",
+                                            FormatBytes(moment->seen.bytes), " in ",
+                                            FormatCountOf(moment->seen.blocks, "block", "blocks"))}});
+  rows.insert(rows.begin(), {"bytes", "blocks", "kept by"});
+  answer->Cells({Align::kRight, Align::kRight, Align::kLeft}, rows, /*heading=*/true);
+}
+
 void AddPinsOfOom(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Document* answer) {
   if (oom.pin_groups.empty()) return;
   answer->Gap();
@@ -226,6 +248,7 @@ void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, co
   AddChain(*oom, answer);
   AddFits(*oom, what_if, answer);
   AddFillers(*oom, input, options, answer);
+  AddOwners(*oom, input, answer);
   AddPinsOfOom(*oom, input, options, answer);
   AddActions(*oom, what_if != nullptr && what_if->knows_fit() && what_if->is_exact, input, answer);
   if (input.analysis->ooms.size() > 1 || !input.analysis->retries.empty()) {

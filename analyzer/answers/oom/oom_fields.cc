@@ -10,6 +10,7 @@
 
 #include "answers/oom/oom_story.h"
 #include "answers/parts/pin_lines.h"
+#include "answers/report/owner_words.h"
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "answers/report/trace_answer.h"
@@ -17,6 +18,8 @@
 
 namespace gpumem {
 namespace {
+
+constexpr size_t kMaxOwnerRows = 20;
 
 absl::string_view StepName(OomStep::Kind kind) {
   switch (kind) {
@@ -105,6 +108,26 @@ void AddActionFields(const OomEvent& oom, bool fit_is_replayed, const ReportInpu
                            std::move(actions), {});
 }
 
+// Owners by themselves: those of what C code or a function at work has are in no row.
+void AddOwnerFields(const OomEvent& oom, const ReportInput& input, Document* fields) {
+  const OwnersMoment* const moment = OwnersAfter(oom, *input.analysis);
+  std::vector<SeenOwner> owners;
+  for (size_t i = 0; moment != nullptr && i < moment->seen.owners.size() && owners.size() < kMaxOwnerRows; ++i) {
+    if (!OwnerText(moment->seen.owners[i]).empty()) owners.push_back(moment->seen.owners[i]);
+  }
+  fields->Field("owners_ns", moment == nullptr ? Datum() : Datum(input.Since(moment->time_ns)),
+                "when the recorder looked who keeps memory, after the failure; null: it did not");
+  fields->Table<SeenOwner>(
+      "owners", "who was seen to keep PyTorch's blocks then, most bytes first, at most 20",
+      {{"owner", "in words", [](const SeenOwner& owner) { return OwnerText(owner); }},
+       {"owner_root", "", [](const SeenOwner& owner) { return OwnerRootName(owner.root); }},
+       {"owner_path", "", [](const SeenOwner& owner) { return Datum::TextOrNull(owner.path); }},
+       {"owner_file", "", [](const SeenOwner& owner) { return Datum::TextOrNull(owner.file); }},
+       {"owner_bytes", "", [](const SeenOwner& owner) { return owner.bytes; }},
+       {"owner_blocks", "of how many blocks that is", [](const SeenOwner& owner) { return owner.blocks; }}},
+      std::move(owners), {});
+}
+
 Document OomFields(const OomEvent& oom, const WhatIfAnswer* what_if, size_t top, const ReportInput& input) {
   const bool is_replayed = what_if != nullptr && what_if->knows_fit();
   Document fields;
@@ -129,6 +152,7 @@ Document OomFields(const OomEvent& oom, const WhatIfAnswer* what_if, size_t top,
   AddListOfPinLines("pin_lines", "lines of code whose blocks kept segments from CUDA, as in fragmentation",
                     oom.pin_groups, top, input, &fields);
   AddListOfPins("pins", "live blocks that kept segments from CUDA, as in fragmentation", oom.pins, top, input, &fields);
+  AddOwnerFields(oom, input, &fields);
   fields.Object("live", "the live set: who filled the device", LiveSetFields(oom.live, top, input));
   return fields;
 }

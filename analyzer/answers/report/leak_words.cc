@@ -39,7 +39,7 @@ namespace {
 
 // A line of the source proves nothing: it is shown where nobody was seen.
 std::string CandidateText(const LeakRow& row) {
-  if (row.candidate.line == 0 || MainOwner(row) != nullptr) return "";
+  if (row.candidate.line == 0 || MainOwner(row).has_value()) return "";
   return absl::StrCat(" A line that may keep it (by its source, not seen): ", FileName(row.candidate.file), ":",
                       row.candidate.line, " \"", row.code, "\".");
 }

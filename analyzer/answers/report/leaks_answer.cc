@@ -80,29 +80,30 @@ std::vector<LeakColumn> ShownColumns(const LeakFindings& findings) {
 // Of the owner that has most, as far as one was seen.
 LeakColumn OwnerColumn(const char* key, const char* what, Datum (*value)(const SeenOwner&)) {
   return {key, what, [value](const LeakRow* row) {
-            const SeenOwner* const owner = MainOwner(*row);
-            return owner == nullptr ? Datum() : value(*owner);
+            const std::optional<SeenOwner> owner = MainOwner(*row);
+            return owner ? value(*owner) : Datum();
           }};
 }
 
 void AppendOwnerColumns(std::vector<LeakColumn>* columns) {
   constexpr char kCandidate[] =
       "a line that may keep the memory, by its source alone, which proves nothing; null where an owner was seen";
-  const auto is_shown = [](const LeakRow* row) { return row->candidate.line != 0 && MainOwner(*row) == nullptr; };
+  const auto is_shown = [](const LeakRow* row) { return row->candidate.line != 0 && !MainOwner(*row); };
   columns->push_back(OwnerColumn("owner", "what was seen to keep at least half of it; null: nothing was",
                                  [](const SeenOwner& owner) { return Datum(OwnerText(owner)); }));
-  columns->push_back(OwnerColumn("owner_root",
-                                 "where the way to it begins: `global`, `class`, `function` (its closure), `variable` "
-                                 "(of a function that ran), `cycle` (of references), `native` (no object of Python)",
-                                 [](const SeenOwner& owner) { return Datum(OwnerRootName(owner.root)); }));
+  columns->push_back(
+      OwnerColumn("owner_root",
+                  "where the way to it begins: `global`, `class`, `function` (its closure, its defaults), `variable` "
+                  "(of a function that ran), `cycle` (of references), `native` (no object of Python)",
+                  [](const SeenOwner& owner) { return Datum(OwnerRootName(owner.root)); }));
   columns->push_back(OwnerColumn("owner_path", "the way: `history[*].grad_fn`",
                                  [](const SeenOwner& owner) { return Datum::TextOrNull(owner.path); }));
   columns->push_back(OwnerColumn("owner_file", "of the module or function",
                                  [](const SeenOwner& owner) { return Datum::TextOrNull(owner.file); }));
   columns->push_back(OwnerColumn("owner_bytes", "of the blocks of this line that it had",
                                  [](const SeenOwner& owner) { return Datum(owner.bytes); }));
-  columns->push_back(
-      {"kept_by", "the same in words, or why it was not seen", [](const LeakRow* row) { return KeptByText(*row); }});
+  columns->push_back({"kept_by", "the same in words, or why it was not seen; null for what is not looked for",
+                      [](const LeakRow* row) { return Datum::TextOrNull(KeptByText(*row)); }});
   columns->push_back({"candidate_file", kCandidate,
                       [is_shown](const LeakRow* row) { return Datum::If(is_shown(row), row->candidate.file); }});
   columns->push_back({"candidate_line", kCandidate,

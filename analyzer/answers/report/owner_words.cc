@@ -3,6 +3,9 @@
 
 #include "answers/report/owner_words.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
@@ -30,6 +33,18 @@ constexpr absl::string_view kAskWhileItRuns = "gpumemshim ctl PID owners looks w
 
 bool IsMostOf(const LeakRow& row, uint64_t bytes, uint64_t blocks) {
   return bytes != 0 && 2 * bytes >= row.grown_bytes && 2 * blocks >= row.grown_blocks;
+}
+
+// "cache[0]['x']" -> "cache[*][*]".
+std::string WithoutNumbers(absl::string_view path) {
+  std::string out;
+  while (!path.empty()) {
+    const size_t open = path.find('['), close = path.find(']', open == absl::string_view::npos ? 0 : open);
+    if (open == absl::string_view::npos || close == absl::string_view::npos) break;
+    absl::StrAppend(&out, path.substr(0, open), "[*]");
+    path.remove_prefix(close + 1);
+  }
+  return absl::StrCat(out, path);
 }
 
 std::string NotSeenText(const LeakRow& row) {
@@ -70,11 +85,13 @@ std::string OwnerText(const SeenOwner& owner) {
   const std::string file = owner.file.empty() ? owner.name : BaseName(owner.file);
   switch (owner.root) {
     case OwnerRoot::kGlobal:
+      if (owner.name == "sys" && absl::StartsWith(owner.path, "last_"))
+        return absl::StrCat(PathText(owner), ", the error that ended the program");
       return absl::StrCat(PathText(owner), ", a global of ", file);
     case OwnerRoot::kClass:
       return absl::StrCat(PathText(owner), " of the class ", owner.name);
     case OwnerRoot::kFunction:
-      return absl::StrCat(PathText(owner), ", in the closure of ", owner.name, " in ", file);
+      return absl::StrCat(PathText(owner), ", of the function ", owner.name, " in ", file);
     case OwnerRoot::kRunning:
       return owner.file.empty() ? "" : absl::StrCat(PathText(owner), ", a variable of ", owner.name, " in ", file);
     case OwnerRoot::kCycle:
@@ -87,16 +104,38 @@ std::string OwnerText(const SeenOwner& owner) {
   return "";
 }
 
-const SeenOwner* MainOwner(const LeakRow& row) {
+std::optional<SeenOwner> MainOwner(const LeakRow& row) {
+  std::vector<SeenOwner> joined;
   for (const SeenOwner& owner : row.owners.owners) {
-    if (IsMostOf(row, owner.bytes, owner.blocks) && !OwnerText(owner).empty()) return &owner;
+    if (OwnerText(owner).empty()) continue;
+    if (IsMostOf(row, owner.bytes, owner.blocks)) return owner;
+    const std::string path = WithoutNumbers(owner.path);
+    const auto same = std::find_if(joined.begin(), joined.end(), [&](const SeenOwner& each) {
+      return each.root == owner.root && each.path == path && each.file == owner.file && each.name == owner.name;
+    });
+    if (same == joined.end()) {
+      joined.push_back(owner);
+      joined.back().path = path;
+    } else {
+      same->bytes += owner.bytes;
+      same->blocks += owner.blocks;
+    }
   }
+  for (const SeenOwner& owner : joined)
+    if (IsMostOf(row, owner.bytes, owner.blocks)) return owner;
+  return std::nullopt;
+}
+
+const OwnersMoment* OwnersAfter(const OomEvent& oom, const Analysis& analysis) {
+  for (const OwnersMoment& moment : analysis.owners)
+    if (moment.time_ns >= oom.time_ns) return &moment;
   return nullptr;
 }
 
 std::string KeptByText(const LeakRow& row) {
-  const SeenOwner* const owner = MainOwner(row);
-  if (owner == nullptr) return NotSeenText(row);
+  if (row.kind == LeakKind::kAllocator || row.kind == LeakKind::kOutside || row.is_replaced) return "";
+  const std::optional<SeenOwner> owner = MainOwner(row);
+  if (!owner) return row.status == LeakStatus::kGrowing ? NotSeenText(row) : "";
   std::string text = absl::StrCat("kept by ", OwnerText(*owner));
   if (owner->root != OwnerRoot::kCycle) return text;
   constexpr absl::string_view kCollectors[] = {"", "; Python's collector has not run since",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Who keeps memory, in words: what the recorder saw (ledger/leaks/owners.h), or that it was not seen and how to see it.
+// Who keeps memory, in words: what the recorder saw (replay/owners.h), or that it was not seen and how to see it.
 // Nothing is escaped. Pure functions.
 //
 //   OwnerText(owner)      // "history[*], a global of train.py (list of 60)"
@@ -10,6 +10,7 @@
 #ifndef GPUMEM_ANALYZER_ANSWERS_REPORT_OWNER_WORDS_H_
 #define GPUMEM_ANALYZER_ANSWERS_REPORT_OWNER_WORDS_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -23,10 +24,15 @@ absl::string_view OwnerRootName(OwnerRoot root);
 // A way from a root; of a cycle and of C++ what is known of it. "" for what was not seen.
 std::string OwnerText(const SeenOwner& owner);
 
-// The one that has at least half of what grew, in bytes and in blocks; nullptr where nobody has, or nobody was seen.
-const SeenOwner* MainOwner(const LeakRow& row);
+// The one that has at least half of what grew, in bytes and in blocks; several that differ in the number of an element
+// alone are one, whose path has [*] there. None where nobody has, or nobody was seen.
+std::optional<SeenOwner> MainOwner(const LeakRow& row);
 
-// One clause, which ends without a full stop.
+// The look at owners that followed a failed request first; nullptr where there was none.
+const OwnersMoment* OwnersAfter(const OomEvent& oom, const Analysis& analysis);
+
+// One clause, which ends without a full stop; "" for what no owner is looked for, and where nothing grows and none was
+// seen.
 std::string KeptByText(const LeakRow& row);
 
 }  // namespace gpumem

@@ -30,7 +30,7 @@ constexpr PartWords kPartWords[] = {
     {PeakPart::kForeach, "foreach_temporaries", "the optimizer's step makes temporaries for all parameters at once",
      "fused=True for the optimizer"},
     {PeakPart::kDeadAttempts, "dead_attempts", "calls that ran out of memory before still hold what they made",
-     "let go of what failed attempts hold before the next one (a kept exception keeps its frames: keep str(error))"},
+     "let go of what failed attempts hold before the next one"},
 };
 
 const PartWords& WordsOfPart(PeakPart part) {

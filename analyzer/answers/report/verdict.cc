@@ -172,7 +172,7 @@ void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict
     return;
   }
   const bool says_little =
-      worst.kind == LeakKind::kMemory && !worst.is_replaced && worst.candidate.line == 0 && MainOwner(worst) == nullptr;
+      worst.kind == LeakKind::kMemory && !worst.is_replaced && worst.candidate.line == 0 && !MainOwner(worst);
   verdict->action = says_little
                         ? absl::StrCat("gpumemshim leaks shows what grows, by line; the largest is ", KeptByText(worst))
                         : LeakRemark(worst, *input.leaks);

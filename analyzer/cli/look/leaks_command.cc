@@ -25,7 +25,7 @@ bool AnyOwnerIsUnknown(const LeakFindings& leaks) {
   return std::any_of(leaks.devices.begin(), leaks.devices.end(), [](const LeakDevice& device) {
     return std::any_of(device.rows.begin(), device.rows.end(), [](const LeakRow& row) {
       const bool has_owner = row.kind == LeakKind::kGraph || (row.kind == LeakKind::kMemory && !row.is_replaced);
-      return row.status == LeakStatus::kGrowing && has_owner && MainOwner(row) == nullptr && row.candidate.line == 0;
+      return row.status == LeakStatus::kGrowing && has_owner && !MainOwner(row) && row.candidate.line == 0;
     });
   });
 }

@@ -225,8 +225,10 @@ void LabelReplay::ApplyLabel(const EventBatch& batch, size_t i) {
         BlockLabel* const label = LabelAt(batch.address(i));
         if (label == nullptr) ++unplaced_;
         if (label != nullptr) label->saved = true;
-      } else if (!std::exchange(labels_[place].saved, true)) {
-        visitor_->BlockSaved(state().blocks()[place]);
+      } else {
+        const TorchBlock& block = state().blocks()[place];
+        if (!std::exchange(labels_[place].saved, true)) visitor_->BlockSaved(block);
+        visitor_->SavedBy(block, batch.handle(i), batch.thread(i));
       }
       break;
     case trace::OPTIMIZER_STEP:

@@ -75,6 +75,8 @@ class LabelVisitor {
   // What the file says between batches.
   virtual void TakeItems(const std::vector<BatchStream::Item>&) {}
   virtual void BlockSaved(const TorchBlock&) {}  // for the first time
+  // Each time; `node` is the SAVED event's handle.
+  virtual void SavedBy(const TorchBlock&, uint64_t /*node*/, uint32_t /*thread*/) {}
   // Before event number `index` takes effect, and once behind the last one (batch null).
   virtual void Before(uint64_t /*index*/, const EventBatch* /*batch*/, size_t /*i*/) {}
   // Where a tensor's data lies was said; bytes 0: nowhere.

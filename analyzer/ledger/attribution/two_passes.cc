@@ -30,6 +30,9 @@ class Visitors final : public LabelVisitor {
   void BlockAllocated(const TorchBlock& block) override {
     for (LabelVisitor* visitor : visitors_) visitor->BlockAllocated(block);
   }
+  void SavedBy(const TorchBlock& block, uint64_t node, uint32_t thread) override {
+    for (LabelVisitor* visitor : visitors_) visitor->SavedBy(block, node, thread);
+  }
   void BlockSaved(const TorchBlock& block) override {
     for (LabelVisitor* visitor : visitors_) visitor->BlockSaved(block);
   }

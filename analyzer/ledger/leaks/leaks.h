@@ -24,9 +24,9 @@
 #include "ledger/leaks/growth_verdict.h"
 #include "ledger/leaks/keeper.h"
 #include "ledger/leaks/leak_place.h"
-#include "ledger/leaks/owners.h"
 #include "ledger/leaks/suppressions.h"
 #include "replay/analysis.h"
+#include "replay/owners.h"
 #include "trace/stack_table.h"
 
 namespace gpumem {

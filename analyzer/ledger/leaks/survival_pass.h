@@ -30,7 +30,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "ledger/attribution/iteration_counter.h"
 #include "ledger/attribution/label_replay.h"
-#include "ledger/leaks/owners.h"
+#include "replay/owners.h"
 
 namespace gpumem {
 
@@ -85,6 +85,9 @@ class SurvivalPass final : public LabelVisitor {
                uint64_t end_ns);
 
   void BlockSaved(const TorchBlock& block) override;
+  void SavedBy(const TorchBlock& block, uint64_t node, uint32_t thread) override {
+    owners_.SavedBy(block, node, thread);
+  }
   void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
   void CudaEnded(const CudaLife& life, uint64_t end) override;
   void HostEnded(const CudaLife& life, uint64_t end) override;

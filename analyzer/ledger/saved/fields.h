@@ -39,7 +39,7 @@ GPUMEM_FIELDS(DeviceInfo, index, name, uuid, pci_bus_id, total_bytes, compute_ma
 GPUMEM_FIELDS(TagInfo, stage, module, step)
 GPUMEM_FIELDS(NnModuleInfo, class_name, python_module, root, name, other_names)
 GPUMEM_FIELDS(ProcessGroupInfo, name, description, rank, size)
-GPUMEM_FIELDS(OwnerInfo, root, file, name, path, container, items, addresses)
+GPUMEM_FIELDS(OwnerInfo, root, file, name, path, container, items, addresses, nodes)
 GPUMEM_FIELDS(OwnerSnapshotInfo, time_ns, took_ns, cause, tensors, left_out, collector, owners)
 GPUMEM_FIELDS(TensorInfo, role, name, of, root, shape, dtype, device, trainable, optimizer, group, elements,
               other_names, implementation)
@@ -95,6 +95,10 @@ GPUMEM_FIELDS(DeviceAnalysis, device, name, capacity, peak_allocated, peak_reser
 GPUMEM_FIELDS(SamplingInfo, samples, took_ns, source, source_error, peak_rss, system_total, least_system_available,
               crossed)
 
+GPUMEM_FIELDS(SeenOwner, root, file, name, path, container, items, bytes, blocks)
+GPUMEM_FIELDS(SeenOwners, cause, left_out, collector, bytes, blocks, owners, bytes_without, blocks_without)
+GPUMEM_FIELDS(OwnersMoment, time_ns, seen)
+
 // The trace and its process.
 GPUMEM_FIELDS(EventCounts, torch, runtime, driver, by_kind)
 GPUMEM_FIELDS(UnseenCalls, cause, object, function_count, functions)
@@ -114,7 +118,7 @@ GPUMEM_FIELDS(MarkEntry, time_ns, kind, tid, number, text)
 GPUMEM_FIELDS(RecordedSpan, from_ns, to_ns)
 GPUMEM_FIELDS(Analysis, path, file_bytes, process, complete, state, program_end_ns, recovered_events, end_unknown,
               damage, gaps, unsure_from_ns, origin_ns, end_ns, events, series, losses, cupti, notes, devices, ooms,
-              existing, marks, snapshot, retries, sampling, host_pinned_peak, host_pinned_end, managed_peak,
+              owners, existing, marks, snapshot, retries, sampling, host_pinned_peak, host_pinned_end, managed_peak,
               managed_end, imported_peak, imported_end)
 
 // Memory by category.
@@ -138,8 +142,6 @@ GPUMEM_FIELDS(Attribution, device, measure, moments, steps, stages, unlisted_sta
 // What grew.
 GPUMEM_FIELDS(UserFrame, file, function, line, is_python)
 GPUMEM_FIELDS(LeakPlace, site, file, line, frames, names)
-GPUMEM_FIELDS(SeenOwner, root, file, name, path, container, items, bytes, blocks)
-GPUMEM_FIELDS(SeenOwners, cause, left_out, collector, bytes, blocks, owners, bytes_without, blocks_without)
 GPUMEM_FIELDS(LeakRow, status, kind, place, candidate, code, stack, stacks, loop, grown_bytes, grown_blocks,
               bytes_per_iteration, since_iteration, since_ns, growths, confidence, is_replaced, owners, bytes)
 GPUMEM_FIELDS(LeakLoop, are_steps, place, iterations, from_ns, to_ns)

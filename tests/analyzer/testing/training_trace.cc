@@ -109,10 +109,11 @@ TrainingTrace& TrainingTrace::Named(uint64_t address, uint32_t name) {
   return *this;
 }
 
-TrainingTrace& TrainingTrace::Saved(uint64_t address) {
+TrainingTrace& TrainingTrace::Saved(uint64_t address, uint64_t node) {
   EventRow row;
   row.kind = trace::SAVED;
   row.address = address;
+  row.handle = node;
   builder_.Event(row);
   return *this;
 }

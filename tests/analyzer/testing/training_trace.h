@@ -57,7 +57,7 @@ class TrainingTrace {
 
   TrainingTrace& Place(uint32_t tensor, uint64_t address, uint64_t bytes);
   TrainingTrace& Named(uint64_t address, uint32_t name);  // a string's id
-  TrainingTrace& Saved(uint64_t address);
+  TrainingTrace& Saved(uint64_t address, uint64_t node = 0);
   TrainingTrace& StepBegins(uint32_t optimizer) { return OptimizerStep(optimizer, 0); }
   TrainingTrace& StepEnds(uint32_t optimizer) { return OptimizerStep(optimizer, 1); }
 

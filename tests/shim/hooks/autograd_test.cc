@@ -91,11 +91,12 @@ TEST_F(Autograd, AParametersUse) {
 }
 
 TEST_F(Autograd, ASavedTensorsDataIsAnEvent) {
+  GetAndIncrement();
   SavedVariable(const_cast<void*>(Pointer(0x11)), Pointer(0x22), true, false);
   EXPECT_EQ(g_torch.given, (std::vector<const void*>{Pointer(0x11), Pointer(0x22)}));
   EXPECT_TRUE(g_torch.flags[0]);
   EXPECT_FALSE(g_torch.flags[1]);
-  EXPECT_EQ(Recorded(), Lines{"Saved Device address=0x7000 no stack"});
+  EXPECT_EQ(Recorded(), Lines{"Saved Device address=0x7000 handle=0x12 no stack"}) << "of the node that was made last";
   stack::g_fake.data = 0;
   SavedVariable(nullptr, Pointer(0x22), false, false);
   EXPECT_EQ(Recorded(), Lines{});

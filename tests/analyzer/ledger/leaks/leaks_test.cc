@@ -64,7 +64,7 @@ class Program {
   void Iteration(int number, bool leaks, bool steps) {
     trace.builder().TorchAlloc(batches_at_, kMiB * static_cast<uint64_t>(1 + number % 3), batch_);
     if (leaks) trace.builder().TorchAlloc(kKept + kept_count_++ * kMiB, 4096, kept_);
-    if (leaks && saves) trace.Saved(kKept + (kept_count_ - 1) * kMiB);
+    if (leaks && saves) trace.Saved(kKept + (kept_count_ - 1) * kMiB, kept_count_);
     if (replaced_ != 0) {
       const uint64_t old_size = 1024 * static_cast<uint64_t>(number), size = old_size + 1024;
       const uint64_t place = kKept + static_cast<uint64_t>(number % 2) * kMiB;
@@ -261,6 +261,40 @@ TEST(FindLeaks, OwnersAreThoseOfTheirMoment) {
   EXPECT_EQ(owners.owners[0].blocks, 30u);
   EXPECT_EQ(owners.owners[1].root, OwnerRoot::kCycle);
   EXPECT_EQ(owners.owners[1].blocks, 5u);
+}
+
+// What autograd saved has the owner of the graph, by the numbers of its nodes; not where two threads gave the same
+// ones.
+TEST(FindLeaks, GraphsAreKnownByTheirNodes) {
+  for (const bool ambiguous : {false, true}) {
+    Program program;
+    program.saves = true;
+    for (int i = 0; i < 40; ++i) program.Iteration(i, true, true);
+    if (ambiguous) {
+      EventRow row;
+      row.kind = trace::SAVED;
+      row.address = kKept;
+      row.handle = 30;
+      row.thread = 7;
+      program.trace.builder().Thread(7, "other");
+      program.trace.builder().Event(row);
+    }
+    trace::Definitions& definitions = program.trace.builder().definitions();
+    trace::OwnerSnapshot* const snapshot = definitions.add_owner_snapshots();
+    snapshot->set_id(1);
+    snapshot->set_time_ns(program.trace.builder().time_ns() + 1);
+    trace::Owner* const owner = definitions.add_owners();
+    owner->set_snapshot(1);
+    owner->set_id(1);
+    owner->set_root(trace::ROOT_GLOBAL);
+    owner->set_path("losses[*].grad_fn");
+    for (uint64_t node = 11; node <= 40; ++node) owner->add_nodes(node);
+    program.trace.builder().End();
+    const LeakFindings found = Find(program.trace);
+    const SeenOwners& owners = found.devices.at(0).rows.at(0).owners;
+    ASSERT_EQ(owners.owners.size(), 1u);
+    EXPECT_EQ(owners.owners[0].blocks, ambiguous ? 29u : 30u);
+  }
 }
 
 TEST(FindLeaks, SuppressedRowsAreCounted) {

@@ -9,8 +9,8 @@
 //   tally.Finish();          // after the last one
 //   for (const SeenOwner& owner : tally.Of({stack}, slot).owners) ...
 
-#ifndef GPUMEM_ANALYZER_LEDGER_LEAKS_OWNERS_H_
-#define GPUMEM_ANALYZER_LEDGER_LEAKS_OWNERS_H_
+#ifndef GPUMEM_ANALYZER_REPLAY_OWNERS_H_
+#define GPUMEM_ANALYZER_REPLAY_OWNERS_H_
 
 #include <cstdint>
 #include <map>
@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "replay/state/live_state.h"
 #include "trace/object_table.h"
 
@@ -41,8 +43,16 @@ struct SeenOwners {
   uint64_t bytes_without = 0, blocks_without = 0;  // of them: in no tensor that Python has an object for
 };
 
+// A look at owners of a whole process, by its time.
+struct OwnersMoment {
+  uint64_t time_ns = 0;
+  SeenOwners seen;
+};
+
 class OwnerTally {
  public:
+  // Of one snapshot, which must outlive it; null: of none.
+  OwnerTally(const LiveState* state, const OwnerSnapshotInfo* snapshot) : state_(state), snapshot_(snapshot) {}
   // `state` and `objects` must outlive it. Snapshots after `end_ns` are left out.
   OwnerTally(const LiveState* state, const ObjectTable& objects, uint64_t end_ns);
 
@@ -50,27 +60,43 @@ class OwnerTally {
   void Before(uint64_t time_ns) {
     if (snapshot_ != nullptr && !is_taken_ && time_ns >= snapshot_->time_ns) Take();
   }
+  // Autograd keeps a block for a node.
+  void SavedBy(const TorchBlock& block, uint64_t node, uint32_t thread);
   void Finish() {
     if (snapshot_ != nullptr && !is_taken_) Take();
   }
 
   SeenOwners Of(const std::vector<uint64_t>& stacks, uint32_t slot) const;
+  // Of all blocks.
+  SeenOwners OfAll() const;
 
  private:
-  struct Sum {
+  struct Amount {
     uint64_t bytes = 0, blocks = 0;
     void Add(uint64_t more) { bytes += more, ++blocks; }
   };
   void Take();
+  void Count(uint64_t address, uint32_t owner);
+  void CountGraphs();
+  template <typename IsWanted>
+  SeenOwners Sum(IsWanted is_wanted) const;
 
   const LiveState* state_;
   const OwnerSnapshotInfo* snapshot_ = nullptr;  // the last one
   bool is_taken_ = false;
+  // What autograd keeps: of a block the nodes, and when it was allocated, since its address may be another one's later.
+  struct Saved {
+    uint64_t time_ns = 0;
+    std::vector<std::pair<uint64_t, uint32_t>> nodes;  // with their threads
+  };
+  static constexpr size_t kMaxNodes = 16;       // of a block: a parameter is used by many
+  absl::flat_hash_map<uint64_t, Saved> saved_;  // by address
+  absl::flat_hash_set<uint64_t> counted_;       // addresses: tensors share their storages
   using Place = std::pair<uint32_t, uint64_t>;  // slot, stack
-  std::map<Place, Sum> alive_;
-  std::map<Place, std::map<uint32_t, Sum>> by_owner_;  // by OwnerInfo's number
+  std::map<Place, Amount> alive_;
+  std::map<Place, std::map<uint32_t, Amount>> by_owner_;  // by OwnerInfo's number
 };
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_ANALYZER_LEDGER_LEAKS_OWNERS_H_
+#endif  // GPUMEM_ANALYZER_REPLAY_OWNERS_H_
