@@ -264,7 +264,7 @@ class ExplainTest(unittest.TestCase):
 
     def test_what_attempts_that_failed_hold(self):
         oom = json.loads(subprocess.run([SETUP.gpumem, "oom", "--json", self.trace("dead_attempts")], capture_output=True, text=True).stdout)
-        actions = [action for action in oom["ooms"][-1]["actions"] if "failed attempts" in action["action"]]
+        actions = [action for action in oom["ooms"][-1]["actions"] if "failed attempt" in action["action"]]
         self.assertEqual([action["bytes"] for action in actions], [(96 + 64) << 20], oom)
 
     def test_a_leak_by_its_rate(self):

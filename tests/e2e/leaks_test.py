@@ -38,7 +38,7 @@ class Outcome:
         truth.run(SETUP.recording(trace, *SETUP.command(path), name), SETUP, truth.environment_of(truth.Case("none"), SETUP))
         self.answer = json.loads(truth.run([SETUP.gpumem, "leaks", "--json", str(trace)], SETUP))
         lines = path.read_text(encoding="utf-8").splitlines()
-        self.rows = [row for device in self.answer["devices"] for row in device["leaks"]]
+        self.rows = [row for place in (*self.answer["devices"], self.answer["host"]) for row in place.get("leaks", [])]
         # A row is known by the line that allocates and by the one that keeps.
         self.growing = [(lines[row["line"] - 1].strip() if row["file"] == str(path) else f"{row['file']}:{row['line']} ({row['kind']})") + "\n" + (row["code"] or "")
                         for row in self.rows if row["status"] == "growing"]
