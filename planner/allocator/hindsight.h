@@ -56,6 +56,19 @@ class Hindsight {
     is_new_ = true;
   }
 
+  // A block of a capture, by its stack. Memory of one capture alone is not the graph's: a workspace that the first one
+  // needed and all go on to use.
+  void NoteStack(uint64_t capture, uint64_t stack) {
+    const auto [known, is_first] = capture_of_stack_.try_emplace(stack, capture);
+    if (is_first || known->second == capture || known->second == kSeveral) return;
+    known->second = kSeveral;
+    is_new_ = true;
+  }
+  bool IsOfOneCapture(uint64_t stack) const {
+    const auto known = capture_of_stack_.find(stack);
+    return stack != 0 && known != capture_of_stack_.end() && known->second != kSeveral;
+  }
+
   // Frees, by their number, after which the block was in use for a while.
   void AddLate(uint64_t free) { is_new_ |= late_.insert(free).second; }
   bool IsLate(uint64_t free) const { return late_.contains(free); }
@@ -72,6 +85,9 @@ class Hindsight {
     return capture;
   }
 
+  static constexpr uint64_t kSeveral = UINT64_MAX;
+
+  absl::flat_hash_map<uint64_t, uint64_t> capture_of_stack_;
   std::map<uint64_t, uint64_t> joined_;  // later -> earlier
   std::map<uint64_t, uint32_t> numbers_;
   absl::flat_hash_set<uint64_t> late_;

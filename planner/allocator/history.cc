@@ -87,6 +87,7 @@ class HistoryReader final : public ReplayVisitor, public LifetimeObserver {
   void Settle(const EventBatch* batch, size_t i);
   void AllocBlock(const TorchBlock& block, uint64_t stream, uint64_t capture);
   uint32_t PoolOf(const TorchBlock& block, uint64_t capture);
+  void NoteCapture(const TorchBlock& block, uint64_t capture);
   void FreeBlock(uint64_t address);
   void CompleteFree(uint64_t address);
   void NoteFailure(const EventBatch& batch, size_t i);
@@ -123,6 +124,7 @@ class HistoryReader final : public ReplayVisitor, public LifetimeObserver {
   uint64_t rounded_large_ = 0;
   uint32_t thread_ = 0;  // of the event that is applied
   uint64_t stream_ = 0, capture_ = 0, stack_ = 0;
+  uint64_t capture_under_way_ = 0;
   uint64_t total_ = 0;  // of its device, before it
   std::map<int, RoomBounds> bounds_;
 };
@@ -152,7 +154,16 @@ void HistoryReader::AllocBlock(const TorchBlock& block, uint64_t stream, uint64_
   }
   ++facts_->allocs;
   blocks_[block.address] = live;
+  if (capture != 0) NoteCapture(block, capture);
   Write({RequestKind::kAlloc, DeviceByte(block.slot), StreamOf(stream), PoolOf(block, capture), live.number, size});
+}
+
+// No request, so not counted as one.
+void HistoryReader::NoteCapture(const TorchBlock& block, uint64_t capture) {
+  hindsight_->NoteStack(capture, block.stack);
+  const uint64_t owner = hindsight_->IsOfOneCapture(block.stack) ? 0 : capture;
+  if (owner == std::exchange(capture_under_way_, owner)) return;
+  file_->Write({RequestKind::kCapture, DeviceByte(block.slot), 0, PoolOf(block, capture), owner, 0});
 }
 
 void HistoryReader::FreeBlock(uint64_t address) {
@@ -331,6 +342,8 @@ bool HistoryReader::Take(const EventBatch& batch, size_t i, const EventBatch* fo
     const auto [known, is_new] = facts_->room.try_emplace(batch.device(i), room);
     if (!is_new) known->second = std::min(known->second, room);
   }
+  if (kind == trace::MARK && std::exchange(capture_under_way_, 0) != 0)
+    file_->Write({RequestKind::kCapture, 0, 0, 0, 0, 0});  // what is freed from here on is not within it
   if (IsMark(kind) || IsLabel(kind) || batch.layer(i) == trace::LAYER_UNSPECIFIED) return true;
   thread_ = batch.thread(i);
   stream_ = batch.stream(i);

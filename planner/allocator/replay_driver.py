@@ -11,6 +11,7 @@ program would have gone another way from there.
 """
 
 import ctypes
+import itertools
 import json
 import os
 import struct
@@ -18,11 +19,90 @@ import sys
 
 RECORD = struct.Struct("<BBHIQQ")
 PIECE = RECORD.size * 65536
-ALLOC, FREE, FAILED, EMPTY_CACHE, OUTSIDE_ALLOC, OUTSIDE_FREE, RELEASE_POOL, PLACE = range(8)
+ALLOC, FREE, FAILED, EMPTY_CACHE, OUTSIDE_ALLOC, OUTSIDE_FREE, RELEASE_POOL, PLACE, CAPTURE = range(9)
 PAGE = 2 << 20  # in which CUDA gives memory out
 REGION = 32 << 20  # addresses are moved by whole ones
 HISTORY_BEGINS = b"gpumemshim replay: the history begins"  # segment_log.h
 HISTORY_ENDS = b"gpumemshim replay: the history ends"
+
+
+def records(path):
+    with open(path, "rb") as file:
+        while piece := file.read(PIECE):
+            yield from RECORD.iter_unpack(piece)
+
+
+class Captures:
+    """The requests of a history with the CUDA graphs of each private pool captured in another order: what needs most first.
+
+    A capture is the stretch of requests from its first block to the next block that is not its own. The stretches of a pool change places; what is asked within them by others stays where it
+    is. Blocks get numbers that are used once. Where a block is freed before its capture would come, that pool keeps its order."""
+
+    def __init__(self, path):
+        self.requests, self.pools, self.of_block, self.used = [], {}, {}, 0
+        numbers, now, under_way = {}, {}, None
+        for kind, device, stream, pool, block, size in records(path):
+            key, stretch = (device, pool), None
+            if kind == CAPTURE:
+                now[key], under_way = block, None
+                continue
+            if kind in (ALLOC, OUTSIDE_ALLOC):
+                numbers[block] = self.used
+                self.used += 1
+            number = numbers.get(block, 0)
+            if kind == ALLOC:
+                captures = self.pools.setdefault(key, {})
+                stretch = captures.setdefault(now[key], {"own": [], "late": []}) if pool and now.get(key) else None
+                self.of_block[number] = stretch, size
+                under_way = stretch
+            elif kind == FREE:
+                stretch, _ = self.of_block[number]
+                under_way = under_way if stretch is under_way else None  # something else goes: the capture is over
+            if stretch is not None:
+                stretch["own" if stretch is under_way else "late"].append(self.requests.__len__())
+            self.requests.append((kind, device, stream, pool, number, size))
+
+    def need(self, stretch):
+        now = most = 0
+        for at in stretch["own"]:
+            kind, *_, number, _ = self.requests[at]
+            now += self.of_block[number][1] if kind == ALLOC else -self.of_block[number][1]
+            most = max(most, now)
+        return most
+
+    def reorder(self):
+        """Whether any pool's captures have another order now."""
+        changed = False
+        for captures in self.pools.values():
+            places = sorted(captures.values(), key=lambda stretch: stretch["own"][0])
+            wanted = sorted(places, key=self.need, reverse=True)
+            if wanted == places or any(after["own"][0] < before["own"][-1] for before, after in zip(places, places[1:])):
+                continue
+            if any(at < places[-1]["own"][-1] for stretch in places for at in stretch["late"]):
+                continue
+            changed = True
+            own = [[self.requests[at] for at in stretch["own"]] for stretch in wanted]
+            for place, requests in zip(places, own):
+                self.put(dict.fromkeys(place["own"]), requests)
+        return changed
+
+    def put(self, places, requests):
+        """In place of others; what is not theirs stays behind as many of them as before."""
+        merged, own, first = [], iter(requests), min(places)
+        for at in range(first, max(places) + 1):
+            there, self.requests[at] = self.requests[at], None
+            if at in places:
+                merged.extend(itertools.islice(own, 1))
+            elif there is not None:
+                merged.extend(there if isinstance(there, list) else [there])
+        self.requests[first] = [*merged, *own]
+
+    def __iter__(self):
+        for request in self.requests:
+            if isinstance(request, list):
+                yield from request
+            elif request is not None:
+                yield request
 
 
 class Replay:
@@ -63,7 +143,7 @@ class Replay:
         devices = range(self.facts["devices"])
         ballast = {device: self.ballast(device) for device in devices}
         if os.path.getsize(path) != 0:
-            self.run(path)
+            self.run(records(path))
             for device in devices:
                 self.torch.cuda.reset_peak_memory_stats(device)
             self.mark(HISTORY_BEGINS)
@@ -161,30 +241,30 @@ class Replay:
         self.torch.cuda.set_stream(self.streams[device][stream])
         return self.streams[device][stream].cuda_stream
 
-    def run(self, path):
+    def run(self, requests):
         alloc, free, live = self.alloc, self.free, self.live
         here, handle = None, 0
-        with open(path, "rb") as file:
-            while piece := file.read(PIECE):
-                for kind, device, stream, pool, block, size in RECORD.iter_unpack(piece):
-                    if kind == FREE:
-                        if live[block]:
-                            free(live[block])
-                            live[block] = 0
-                    elif kind == ALLOC:
-                        if (device, stream, pool) != here:
-                            here, handle = (device, stream, pool), self.switch(device, stream, pool)
-                        try:
-                            live[block] = alloc(size, handle)
-                        except self.out_of_memory:
-                            self.died = {"at": self.at, "size": size, "device": device}
-                            return
-                    else:
-                        here = None
-                        self.rare(kind, device, stream, pool, block, size)
-                        if self.died is not None or self.fit is not None:
-                            return
-                    self.at += 1
+        for kind, device, stream, pool, block, size in requests:
+            if kind == FREE:
+                if live[block]:
+                    free(live[block])
+                    live[block] = 0
+            elif kind == ALLOC:
+                if (device, stream, pool) != here:
+                    here, handle = (device, stream, pool), self.switch(device, stream, pool)
+                try:
+                    live[block] = alloc(size, handle)
+                except self.out_of_memory:
+                    self.died = {"at": self.at, "size": size, "device": device}
+                    return
+            elif kind == CAPTURE:
+                continue
+            else:
+                here = None
+                self.rare(kind, device, stream, pool, block, size)
+                if self.died is not None or self.fit is not None:
+                    return
+            self.at += 1
 
     def rare(self, kind, device, stream, pool, block, size):
         if kind == FAILED:
@@ -250,10 +330,17 @@ def main(beginning, requests, facts, result):
     import torch
 
     with open(facts, encoding="utf-8") as file:
-        replay = Replay(torch, json.load(file))
+        known = json.load(file)
+    asked = records(requests)
+    if known["largest_first"]:
+        asked = Captures(requests)
+        if os.path.getsize(beginning) != 0 or not asked.reorder():
+            raise SystemExit("RuntimeError: there is no other order of captures")
+        known["blocks"] = asked.used
+    replay = Replay(torch, known)
     replay.begin_history(beginning)
     if replay.died is None:
-        replay.run(requests)
+        replay.run(asked)
     with open(result, "w", encoding="utf-8") as file:
         json.dump(replay.result(), file)
 

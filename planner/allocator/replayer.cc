@@ -235,6 +235,7 @@ absl::Status Replayer::WriteFacts(const ReplaySetting& setting, const std::strin
   json["probe"] = facts.ends_with_failure ? facts.failed : 0;
   json["stream_instead"] = StreamsInstead(setting.change);
   json["one_pool"] = setting.change == ProgramChange::kOnePool;
+  json["largest_first"] = setting.change == ProgramChange::kLargestFirst;
   json["fractions"] = json["room"] = json["spans"] = nlohmann::json::object();
   for (const auto& [device, span] : facts.spans) json["spans"][absl::StrCat(device)] = {span.first, span.second};
   const uint64_t capacity = answer_.capacity != 0 ? answer_.capacity : kUnknownMemory;

@@ -36,6 +36,7 @@ enum class RequestKind : uint8_t {
   kOutsideFree = 5,
   kReleasePool = 6,  // nothing uses the private pool any more: its cache may go
   kPlace = 7,        // the device's next segment lay at the address `size`: it is to lie so again, by the others
+  kCapture = 8,      // asks for nothing: what follows in private pools is of the capture `block`; 0 = of none
 };
 
 struct Request {

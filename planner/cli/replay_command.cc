@@ -60,6 +60,7 @@ std::vector<ProgramChange> ChangesToTry(const Analysis& analysis, int device) {
     for (const CachePart& part : fragmentation.caches_at_peak) pools.insert(part.pool);
     pools.erase(0);
     if (pools.size() > 1) changes.push_back(ProgramChange::kOnePool);
+    if (!pools.empty()) changes.push_back(ProgramChange::kLargestFirst);
   }
   return changes;
 }

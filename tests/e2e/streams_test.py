@@ -45,6 +45,19 @@ with torch.no_grad():
             y = net(x).sum()
         kept.append((graph, y))
 """
+SMALL_FIRST = """import torch
+net = torch.nn.Sequential(torch.nn.Linear(512, 4096), torch.nn.Linear(4096, 32768)).cuda().eval()
+pool, kept = torch.cuda.graph_pool_handle(), []
+with torch.no_grad():
+    for batch in BATCHES:
+        static = torch.zeros(batch, 512, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool):
+            y = net(static.repeat_interleave(16, 0)).argmax(-1)
+        kept.append((graph, static, y))
+    for graph, _, _ in kept:
+        graph.replay()
+"""
 RECORD_STREAM = """import torch
 side = torch.cuda.Stream()
 for step in range(12):
@@ -108,6 +121,14 @@ class StreamsTest(unittest.TestCase):
         changes = {change["change"]: change["peak_reserved_bytes"] for change in self.what_if(trace)["changes"]}
         self.assertEqual(changes, {"one_pool": needed})
         self.assertIn("12 private pools of graphs", " ".join(self.ask("report", trace).split()))
+
+    def test_graphs_of_one_pool_captured_from_small_to_large(self):
+        batches = (1, 2, 4, 8, 16, 24, 32, 48, 64)
+        trace, _ = self.record("small", SMALL_FIRST.replace("BATCHES", str(batches)))
+        _, needed = self.record("large", SMALL_FIRST.replace("BATCHES", str(batches[::-1])))
+        changes = {change["change"]: change["peak_reserved_bytes"] for change in self.what_if(trace)["changes"]}
+        self.assertEqual(changes, {"largest_first": needed})
+        self.assertIn("with the largest one first", " ".join(self.ask("explain", trace).split()))
 
     def test_what_a_replay_cannot_follow_has_no_number(self):
         for name, text, why in (("record", RECORD_STREAM, "Tensor.record_stream was called 12 times"), ("mem_pool", MEM_POOL, "1 MemPool was made")):

@@ -70,10 +70,12 @@ void Place(int parent, int new_parent, int depth, const Children& children, cons
 
 std::string StateText(const ListedProcess& process) {
   std::string text = process.complete                               ? "whole"
+                     : process.replaced                             ? "replaced by exec"
                      : process.state == Analysis::Process::kRunning ? "running"
                      : process.state == Analysis::Process::kEnded   ? "killed"
                                                                     : "end missing";
-  if (process.end_unknown && process.state == Analysis::Process::kEnded) absl::StrAppend(&text, ", end unknown");
+  if (process.end_unknown && process.state == Analysis::Process::kEnded && !process.replaced)
+    absl::StrAppend(&text, ", end unknown");
   if (!process.damage.empty()) absl::StrAppend(&text, ", damaged");
   if (process.lost > 0) absl::StrAppend(&text, ", ", FormatCount(process.lost), " lost");
   return text;
@@ -158,6 +160,7 @@ std::vector<ProcessColumn> ProcessColumns(const std::vector<ListedProcess>& proc
       {"lost_events", kEvents, &Listed::lost},
       {"complete", kBelow, &Listed::complete},
       {"end_unknown", "as in the report of one trace", &Listed::end_unknown},
+      {"replaced", "exec put another program in its place, whose trace is in the list, too", &Listed::replaced},
       {"", "state", Unit::kText, "", StateText},
       {"file", "file", Unit::kText, kBelow, &Listed::path, [](const Listed& each) { return TraceName(each.path); }}};
 }
@@ -192,6 +195,14 @@ void LinkProcesses(std::vector<ListedProcess>* processes) {
   for (size_t i = 0; i < all.size(); ++i) {
     const ProcessInfo& info = all[i].process;
     if (info.start_ticks != 0) by_key[KeyOf(info, info.pid, info.start_ticks)].push_back(static_cast<int>(i));
+  }
+  // One process, two programs: exec keeps the process and its start.
+  for (const auto& [key, indices] : by_key) {
+    for (size_t i = 0; i + 1 < indices.size(); ++i) {
+      ListedProcess& earlier = all[static_cast<size_t>(indices[i])];
+      earlier.replaced =
+          !earlier.complete && earlier.start_realtime_ns < all[static_cast<size_t>(indices[i + 1])].start_realtime_ns;
+    }
   }
   Children children;
   for (size_t i = 0; i < all.size(); ++i) children[FindParent(by_key, all, all[i])].push_back(static_cast<int>(i));

@@ -41,6 +41,8 @@ struct ListedProcess {
   // Set by LinkProcesses.
   int parent = -1;  // index
   int depth = 0;    // of the tree
+  // exec put another program in its place, which has a trace of its own; nothing killed it.
+  bool replaced = false;
 };
 
 ListedProcess Listed(const Analysis& analysis);

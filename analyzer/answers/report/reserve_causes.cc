@@ -117,6 +117,9 @@ std::vector<ReserveRemedy> Remedies(const DeviceAnalysis& device, const ReportIn
     Add(StreamAdvice(fragmentation.chains.front(), input), what_if.Changed(ProgramChange::kOneStream), device,
         least_percent, &remedies);
   Add(PoolAdvice(fragmentation), what_if.Changed(ProgramChange::kOnePool), device, least_percent, &remedies);
+  Add("capture the CUDA graphs of a pool with the largest one first: what a small one leaves free is too small for a "
+      "larger one",
+      what_if.Changed(ProgramChange::kLargestFirst), device, least_percent, &remedies);
   std::stable_sort(remedies.begin(), remedies.end(),
                    [](const ReserveRemedy& a, const ReserveRemedy& b) { return a.saving > b.saving; });
   return remedies;

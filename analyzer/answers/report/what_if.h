@@ -20,8 +20,9 @@ namespace gpumem {
 // What the program would do otherwise, with the recorded settings.
 enum class ProgramChange : uint8_t {
   kNone,
-  kOneStream,  // takes a stream once where it took one after another (StreamChain)
-  kOnePool,    // captures all its CUDA graphs into one private pool
+  kOneStream,     // takes a stream once where it took one after another (StreamChain)
+  kOnePool,       // captures all its CUDA graphs into one private pool
+  kLargestFirst,  // captures CUDA graphs that share a pool in the order of what they need, the largest first
 };
 
 struct WhatIfRun {

@@ -17,7 +17,7 @@ std::string Difference(uint64_t from, uint64_t to) {
 }
 
 absl::string_view ProgramChangeName(ProgramChange change) {
-  constexpr absl::string_view kNames[] = {"none", "one_stream", "one_pool"};
+  constexpr absl::string_view kNames[] = {"none", "one_stream", "one_pool", "largest_first"};
   return kNames[static_cast<size_t>(change)];
 }
 
@@ -25,7 +25,8 @@ Datum RunDatum(const WhatIfRun& run) {
   return Datum::Object(
       {{"settings", run.settings},
        {"change", ProgramChangeName(run.change),
-        "`none`; `one_stream`: a stream is taken once, `one_pool`: all CUDA graphs share a pool"},
+        "`none`; `one_stream`: a stream is taken once, `one_pool`: all CUDA graphs share a pool, "
+        "`largest_first`: those that share one are captured in that order"},
        {"peak_reserved_bytes", Datum::If(run.why_not.empty(), run.peak_reserved)},
        {"fit_bytes", Datum::If(run.fit.has_value(), run.fit.value_or(0)),
         "the largest request, in whole pages of 2 MiB, that is served in place of the one that failed; "

@@ -174,8 +174,8 @@ TEST(HistoryTest, EachCaptureHasAPrivatePool) {
   TraceBuilder trace;
   trace.CudaAlloc(kA, 20 * kMiB).Event(Torch(trace::ALLOC, kA, 512, 0, 7, 1));
   trace.CudaAlloc(kB, 20 * kMiB).Event(Torch(trace::ALLOC, kB, 512, 0, 7, 2)).End();
-  EXPECT_THAT(Read(&trace).requests,
-              ElementsAre("alloc 0 size=512 stream=1 pool=1", "alloc 1 size=512 stream=1 pool=2"));
+  EXPECT_THAT(Read(&trace).requests, ElementsAre("capture 1 pool=1", "alloc 0 size=512 stream=1 pool=1",
+                                                 "capture 2 pool=2", "alloc 1 size=512 stream=1 pool=2"));
 }
 
 TEST(HistoryTest, CapturesWhoseBlocksShareASegmentShareThePool) {
@@ -183,8 +183,29 @@ TEST(HistoryTest, CapturesWhoseBlocksShareASegmentShareThePool) {
   trace.CudaAlloc(kA, 20 * kMiB).Event(Torch(trace::ALLOC, kA, 512, 0, 7, 1));
   trace.CudaAlloc(kB, 20 * kMiB).Event(Torch(trace::ALLOC, kB, 512, 0, 7, 2));
   trace.Event(Torch(trace::ALLOC, kA + 512, 512, 0, 7, 2)).End();
-  EXPECT_THAT(Read(&trace).requests, ElementsAre("alloc 0 size=512 stream=1 pool=1", "alloc 1 size=512 stream=1 pool=1",
-                                                 "alloc 2 size=512 stream=1 pool=1"));
+  EXPECT_THAT(Read(&trace).requests,
+              ElementsAre("capture 1 pool=1", "alloc 0 size=512 stream=1 pool=1", "capture 2 pool=1",
+                          "alloc 1 size=512 stream=1 pool=1", "alloc 2 size=512 stream=1 pool=1"));
+}
+
+// A workspace is made in the first capture and used by all.
+TEST(HistoryTest, WhatOneCaptureAloneMakesIsOfNone) {
+  TraceBuilder trace;
+  const uint64_t each = trace.PythonStack({{"forward", "model.py", 7}}),
+                 once = trace.PythonStack({{"mm", "blas.py", 3}});
+  const auto block = [&](uint64_t address, uint64_t capture, uint64_t stack) {
+    EventRow row = Torch(trace::ALLOC, address, 512, 0, 7, capture);
+    row.stack = stack;
+    trace.Event(row);
+  };
+  trace.CudaAlloc(kA, 20 * kMiB);
+  block(kA, 1, each);
+  block(kA + 512, 1, once);
+  block(kA + 1024, 2, each);
+  trace.End();
+  EXPECT_THAT(Read(&trace).requests,
+              ElementsAre("capture 1 pool=1", "alloc 0 size=512 stream=1 pool=1", "capture 0 pool=1",
+                          "alloc 1 size=512 stream=1 pool=1", "capture 2 pool=1", "alloc 2 size=512 stream=1 pool=1"));
 }
 
 // Imports say when a block that another stream still used was free at last.

@@ -21,8 +21,8 @@ namespace gpumem::plan::testing {
 using namespace gpumem::testing;  // NOLINT(google-build-using-namespace): one set of helpers, the sizes among them
 
 inline std::vector<std::string> ReadRequests(const std::string& path) {
-  static const char* const kNames[] = {"alloc",   "free",         "failed",  "empty_cache",
-                                       "outside", "outside_free", "release", "place"};
+  static const char* const kNames[] = {"alloc",        "free",    "failed", "empty_cache", "outside",
+                                       "outside_free", "release", "place",  "capture"};
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   std::vector<std::string> lines;
@@ -35,7 +35,7 @@ inline std::vector<std::string> ReadRequests(const std::string& path) {
     memcpy(&pool, &bytes[at + 4], 4);
     memcpy(&block, &bytes[at + 8], 8);
     memcpy(&size, &bytes[at + 16], 8);
-    std::string line = absl::StrCat(byte(0) < 8 ? kNames[byte(0)] : "unknown", " ", block);
+    std::string line = absl::StrCat(byte(0) < 9 ? kNames[byte(0)] : "unknown", " ", block);
     if (byte(1) != 0) absl::StrAppend(&line, " device=", byte(1));
     if (size != 0) absl::StrAppend(&line, " size=", size);
     if (stream != 0) absl::StrAppend(&line, " stream=", stream);

@@ -56,6 +56,24 @@ TEST(ProcessList, AnExecGoesOnBelow) {
               ElementsAre("first", "-child", "-second"));
 }
 
+// It ended without a word, but nothing killed it.
+TEST(ProcessList, WhatExecReplacedWasNotKilled) {
+  std::vector<ListedProcess> processes = {Process("first", 10, {1}, 5), Process("second", 10, {1}, 7)};
+  for (ListedProcess& process : processes) {
+    process.complete = false;
+    process.end_unknown = true;
+    process.state = Analysis::Process::kEnded;
+  }
+  LinkProcesses(&processes);
+  EXPECT_TRUE(processes[0].replaced);
+  EXPECT_FALSE(processes[1].replaced) << "nobody knows what ended it";
+  TextStyle style;
+  style.width = 200;
+  const std::string text = ToText(ProcessListAnswer(processes, "runs"), style);
+  EXPECT_THAT(text, HasSubstr("replaced by exec "));
+  EXPECT_THAT(text, HasSubstr("killed, end unknown"));
+}
+
 TEST(ProcessList, ANumberUsedAgainIsAnotherProcess) {
   ListedProcess again = Process("b", 20, {10, 1});
   again.process.ancestors[0].start_ticks = 999;
