@@ -44,6 +44,7 @@ absl::Status WriteLives(LoadedTrace* loaded, const LoadProgress& progress, Datab
   loaded->input.attribution = nullptr;
   GPUMEM_RETURN_IF_ERROR(WriteSteps(*attribution, loaded->input, database));
   GPUMEM_RETURN_IF_ERROR(WriteModules(*attribution, database));
+  GPUMEM_RETURN_IF_ERROR(WriteOwners(loaded->input, database));
   GPUMEM_RETURN_IF_ERROR(WriteLosses(loaded->analysis, database));
   return WriteProcess(*loaded, rows.end_event(), database);
 }

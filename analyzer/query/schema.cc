@@ -210,6 +210,25 @@ const TableSchema& SamplesTable() {
   return table;
 }
 
+const TableSchema& OwnersTable() {
+  static const TableSchema table{
+      "owners",
+      "a row an owner of GPU memory that was seen, for each look at who keeps it",
+      {{"time_ns", kBig, "ns", "when the recorder looked, since the first event"},
+       {"cause", kText, "", "run_end, out_of_memory or asked"},
+       {"root", kText, "",
+        "where the way to the tensors begins: global, class, function, variable, cycle, native; variable without a "
+        "file: C code, or what a function worked with"},
+       {"path", kText, "", "the way: history[*].grad_fn; NULL: none"},
+       {"file", kText, "", "of the module or function; NULL: not known"},
+       {"name", kText, "", "of the module, class or function; of a cycle the class of the nearest object"},
+       {"container", kText, "", "class of the outermost container of many; NULL: none"},
+       {"items", kBig, "", "elements of it"},
+       {"bytes", kBig, "bytes", "of PyTorch's blocks that it kept"},
+       {"blocks", kBig, "", "how many those were"}}};
+  return table;
+}
+
 const TableSchema& LossesTable() {
   static const TableSchema table{
       "losses",
@@ -260,8 +279,8 @@ bool IsOfEvents(const TableSchema& table) {
 }
 
 std::vector<const TableSchema*> AllTables() {
-  return {&EventsTable(),  &BlocksTable(),   &SegmentsTable(), &StacksTable(), &FramesTable(),   &StepsTable(),
-          &ModulesTable(), &CountersTable(), &SamplesTable(),  &LossesTable(), &ProcessesTable()};
+  return {&EventsTable(),  &BlocksTable(),   &SegmentsTable(), &StacksTable(), &FramesTable(), &StepsTable(),
+          &ModulesTable(), &CountersTable(), &SamplesTable(),  &OwnersTable(), &LossesTable(), &ProcessesTable()};
 }
 
 const char* TypeName(ColumnType type) {

@@ -47,6 +47,7 @@ const TableSchema& StepsTable();
 const TableSchema& ModulesTable();
 const TableSchema& CountersTable();
 const TableSchema& SamplesTable();
+const TableSchema& OwnersTable();
 const TableSchema& LossesTable();
 const TableSchema& ProcessesTable();
 

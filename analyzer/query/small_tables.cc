@@ -72,6 +72,20 @@ absl::Status WriteSteps(const Attribution& attribution, const ReportInput& input
   return writer.Close();
 }
 
+absl::Status WriteOwners(const ReportInput& input, Database* database) {
+  constexpr absl::string_view kCauses[] = {"", "run_end", "out_of_memory", "asked"};
+  TableWriter writer(database, OwnersTable());
+  for (const OwnersMoment& moment : input.analysis->owners) {
+    for (const SeenOwner& owner : moment.seen.owners) {
+      writer.UInt(input.Since(moment.time_ns)).TextOrNull(kCauses[static_cast<size_t>(moment.seen.cause)]);
+      writer.TextOrNull(OwnerRootName(owner.root)).TextOrNull(owner.path).TextOrNull(owner.file);
+      writer.TextOrNull(owner.name).TextOrNull(owner.container).UInt(owner.items).UInt(owner.bytes);
+      writer.UInt(owner.blocks).EndRow();
+    }
+  }
+  return writer.Close();
+}
+
 absl::Status WriteLosses(const Analysis& analysis, Database* database) {
   TableWriter writer(database, LossesTable());
   const LossCounts& losses = analysis.losses;

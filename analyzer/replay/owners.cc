@@ -8,6 +8,26 @@
 
 namespace gpumem {
 
+absl::string_view OwnerRootName(OwnerRoot root) {
+  switch (root) {
+    case OwnerRoot::kGlobal:
+      return "global";
+    case OwnerRoot::kClass:
+      return "class";
+    case OwnerRoot::kFunction:
+      return "function";
+    case OwnerRoot::kRunning:
+      return "variable";
+    case OwnerRoot::kCycle:
+      return "cycle";
+    case OwnerRoot::kNative:
+      return "native";
+    case OwnerRoot::kNone:
+      break;
+  }
+  return "";
+}
+
 OwnerTally::OwnerTally(const LiveState* state, const ObjectTable& objects, uint64_t end_ns) : state_(state) {
   for (const auto& [id, snapshot] : objects.owner_snapshots()) {
     if (snapshot.time_ns != 0 && snapshot.time_ns <= end_ns) snapshot_ = &snapshot;

@@ -20,10 +20,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 #include "replay/state/live_state.h"
 #include "trace/object_table.h"
 
 namespace gpumem {
+
+// "global", "class", "function", "variable", "cycle", "native"; "".
+absl::string_view OwnerRootName(OwnerRoot root);
 
 // What one owner has of some blocks.
 struct SeenOwner {

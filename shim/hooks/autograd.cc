@@ -35,8 +35,9 @@ constinit TorchFunction g_current_thread_id{kLibrary, kCurrentThreadId};
 constinit TorchFunction g_grad_accumulator{kLibrary, kGradAccumulator};
 constinit TorchFunction g_evaluate_function{kLibrary, kEvaluateFunction};
 
-// The number of the node that this thread made last, and 1: what autograd keeps now is that node's.
-constinit thread_local uint64_t t_last_node = 0;
+// The number of the node that this thread made last, and 1: what autograd keeps now is that node's. Its lower half:
+// thread-local storage is scarce.
+constinit thread_local uint32_t t_last_node = 0;
 
 bool IsWanted() { return !session::IsOff() && ring::Active() && stack::NodesEnabled(); }
 
@@ -83,7 +84,7 @@ __attribute__((visibility("default"))) uint64_t GpumemGetAndIncrement() asm(
 
 uint64_t GpumemGetAndIncrement() {
   const uint64_t number = reinterpret_cast<uint64_t (*)()>(g_get_and_increment.Find())();
-  t_last_node = number + 1;
+  t_last_node = static_cast<uint32_t>(number + 1);
   RememberForward(number);
   return number;
 }

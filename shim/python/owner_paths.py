@@ -107,6 +107,7 @@ FUNCTION_GLOBALS = class_fields(type(fields)).get("__globals__").__get__
 
 class Pieces:
     def __init__(self, torch, ends):
+        self.names = {}  # address of a class -> names of attributes
         self.torch, self.ends = torch, ends  # ends: addresses of modules' dictionaries
 
     def of(self, holder, child, above):
@@ -157,14 +158,26 @@ class Pieces:
             return ""
         if name in ("generator", "coroutine", "async_generator"):
             return " -> a variable of the " + name + " " + text(holder.__name__)
-        if is_a(holder, self.torch.Tensor):
+        if is_a(holder, self.torch.Tensor) and not is_a(child, self.torch.Tensor):
             return "" if is_a(child, dict) else ".grad_fn"
         if is_a(child, dict) and fields(holder) is child:
             return ""
         if is_a(holder, type):
             return "" if is_a(child, dict) else "?"
-        found = text(key_in(fields(holder), child)) or slot_name(holder, child)
+        found = self.attribute_name(holder, child)
         return "." + found if found else ""
+
+    def attribute_name(self, holder, child):
+        """By the names that others of its class had, so that not each gets a dictionary of its attributes which it had not."""
+        kind = type(holder)
+        names = self.names.setdefault(address(kind), [])
+        for name in names:
+            if defined(kind, name) is None and record.attribute(holder, name) is child:
+                return name
+        found = slot_name(holder, child) or text(key_in(fields(holder), child))
+        if found and names.__len__() < FEW:
+            names.append(found)
+        return found
 
 
 class Graphs:
@@ -192,7 +205,7 @@ class Graphs:
             if type(number) is not int or not 0 <= number < NO_NUMBER or number in self.known:
                 continue
             self.known[number] = True
-            found.append(number + 1)
+            found.append(number + 1 & 0xFFFFFFFF)
             for edge in elements(self.ask(node, "next_functions")):
                 if is_a(edge, tuple) and tuple.__getitem__(edge, 0) is not None:
                     waiting.append(tuple.__getitem__(edge, 0))

@@ -11,6 +11,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -32,6 +33,12 @@ def load(path):
     return truth.last_json_line(truth.run(SETUP.command(path), SETUP, truth.environment_of(truth.Case("none"), SETUP)))
 
 
+def variable_of(row):
+    """Of the program, that was seen to keep the row's memory, as it is in a line that adds to it: "kept." of kept[*]."""
+    name = re.match(r"(?:.*: )?(\w+)", row["owner_path"] or "")
+    return f"{name[1]}." if name else ""
+
+
 class Outcome:
     def __init__(self, path, name, folder, repeat=0):
         trace = pathlib.Path(folder) / f"{name}.{repeat}.gmtrace"
@@ -39,16 +46,21 @@ class Outcome:
         self.answer = json.loads(truth.run([SETUP.gpumem, "leaks", "--json", str(trace)], SETUP))
         lines = path.read_text(encoding="utf-8").splitlines()
         self.rows = [row for place in (*self.answer["devices"], self.answer["host"]) for row in place.get("leaks", [])]
-        # A row is known by the line that allocates and by the one that keeps.
-        self.growing = [(lines[row["line"] - 1].strip() if row["file"] == str(path) else f"{row['file']}:{row['line']} ({row['kind']})") + "\n" + (row["code"] or "")
+        # A row is known by the line that allocates, by what was seen to keep it, and by a line that may.
+        self.growing = [(lines[row["line"] - 1].strip() if row["file"] == str(path) else f"{row['file']}:{row['line']} ({row['kind']})") + "\n" + (row["candidate_code"] or "") + "\n" + variable_of(row)
                         for row in self.rows if row["status"] == "growing"]
         self.headlines = [device["leaks_headline"] for device in self.answer["devices"]]
 
     def missed(self, expected):
-        return [wanted for wanted in expected if not any(wanted in line for line in self.growing)]
+        return [wanted for wanted in expected if not any(self.knows(line, wanted) for line in self.growing)]
 
     def false_alarms(self, expected, also):
-        return [line for line in self.growing if not any(known in line for known in (*expected, *also))]
+        return [line for line in self.growing if not any(self.knows(line, known) for known in (*expected, *also))]
+
+    @staticmethod
+    def knows(line, wanted):
+        variable = line.rpartition("\n")[2]
+        return wanted in line or bool(variable) and wanted.startswith(variable)
 
 
 def outcomes(path, names, repeats=1):

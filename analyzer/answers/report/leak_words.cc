@@ -66,7 +66,9 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
         return absl::StrCat(row.place.site, ": made anew in each ", iteration,
                             ", larger each time: it seems to be joined to what it was before (torch.cat).");
       }
-      return absl::StrCat(row.place.site, ": ", KeptByText(row), ".", CandidateText(row));
+      if (const std::string kept = KeptByText(row); !kept.empty())
+        return absl::StrCat(row.place.site, ": ", kept, ".", CandidateText(row));
+      break;
   }
   return "";
 }

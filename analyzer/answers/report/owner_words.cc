@@ -55,31 +55,12 @@ std::string NotSeenText(const LeakRow& row) {
     return absl::StrCat("kept by something that was not seen (", owners.left_out,
                         "); GPUMEMSHIM_OWNERS_MS gives it more time");
   if (IsMostOf(row, owners.bytes_without, owners.blocks_without))
-    return "kept by C++ code: Python has no tensor object for it (a graph of autograd, a cache of PyTorch's)";
+    return "kept by C++ code: Python has no tensor object for it (a graph of autograd, a cache of PyTorch's, a storage "
+           "without a tensor)";
   return absl::StrCat("kept by something that was not seen (a variable in use, C code); ", kAskWhileItRuns);
 }
 
 }  // namespace
-
-absl::string_view OwnerRootName(OwnerRoot root) {
-  switch (root) {
-    case OwnerRoot::kGlobal:
-      return "global";
-    case OwnerRoot::kClass:
-      return "class";
-    case OwnerRoot::kFunction:
-      return "function";
-    case OwnerRoot::kRunning:
-      return "variable";
-    case OwnerRoot::kCycle:
-      return "cycle";
-    case OwnerRoot::kNative:
-      return "native";
-    case OwnerRoot::kNone:
-      break;
-  }
-  return "";
-}
 
 std::string OwnerText(const SeenOwner& owner) {
   const std::string file = owner.file.empty() ? owner.name : BaseName(owner.file);

@@ -18,9 +18,6 @@
 
 namespace gpumem {
 
-// "global", "class", "function", "variable", "cycle", "native".
-absl::string_view OwnerRootName(OwnerRoot root);
-
 // A way from a root; of a cycle and of C++ what is known of it. "" for what was not seen.
 std::string OwnerText(const SeenOwner& owner);
 

@@ -37,7 +37,7 @@ void LeakFinder::EndFirst(const LabelReplay&) { loops_ = counter_->Loops(); }
 
 LabelVisitor* LeakFinder::BeginSecond(const LabelReplay& replay) {
   if (loops_.empty()) return nullptr;
-  return &survival_pass_.emplace(&replay, loops_, classifier_, SecondEnd());
+  return &survival_pass_.emplace(&replay, loops_, classifier_, request_.to_ns);
 }
 
 std::vector<LeakLoop> LeakFinder::DescribeLoops() const {
