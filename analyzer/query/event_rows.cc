@@ -41,6 +41,7 @@ class EventRows final : public LifeReceiver, public LabelVisitor {
   void CudaEnded(const CudaLife& cuda, uint64_t) override { freed_bytes_ = cuda.size; }
   void SegmentEnded(const CudaLife& cuda, uint64_t) override { freed_bytes_ = cuda.size; }
   void Before(uint64_t index, const EventBatch* batch, size_t i) override;
+  void Applied(uint64_t, uint32_t slot, const EventBatch&, size_t) override { touched_ = slot; }
   void TakeItems(const std::vector<BatchStream::Item>& items) override;
 
  private:
@@ -63,6 +64,7 @@ class EventRows final : public LifeReceiver, public LabelVisitor {
   uint64_t pending_index_ = 0;
   bool has_pending_ = false;
   uint64_t freed_bytes_ = 0;  // by that event, outside of PyTorch's blocks
+  uint32_t touched_ = 0;      // slot of the device whose totals it changed; 0 = none
   std::vector<Highest> highest_;
 };
 
@@ -86,6 +88,7 @@ void EventRows::Before(uint64_t index, const EventBatch* batch, size_t i) {
   pending_ = batch->Row(i);
   pending_index_ = index;
   freed_bytes_ = 0;
+  touched_ = 0;
   if (progress_ && index % kRowsPerProgress == 0) progress_(2, index);
 }
 
@@ -93,12 +96,15 @@ void EventRows::WriteEvent() {
   const EventRow& row = pending_;
   const auto kind = static_cast<uint32_t>(row.kind);
   const bool is_mark = IsMark(kind);
-  const bool has_device = !is_mark && IsDeviceKnown(row.device);
+  // The driver's calls name a range, or a handle: whose memory that is, the replay knows.
+  const bool is_touched = touched_ != 0 && touched_ < replay_->state().slots();
+  const int device = IsDeviceKnown(row.device) || !is_touched ? row.device : DeviceOfSlot(touched_);
+  const bool has_device = !is_mark && IsDeviceKnown(device);
   const uint64_t size = row.size == 0 && row.kind == trace::FREE ? freed_bytes_ : row.size;
   events_->UInt(pending_index_).Int(texts_->Since(row.time_ns)).Enum(texts_->OfKind(kind));
   events_->Enum(RowTexts::OfLayer(static_cast<uint8_t>(row.layer)));
   row.layer == 0 ? events_->Null() : events_->Enum(RowTexts::OfMemory(static_cast<uint8_t>(row.memory)));
-  has_device ? events_->Int(row.device) : events_->Null();
+  has_device ? events_->Int(device) : events_->Null();
   events_->IntOrNull(row.address).UInt(size).IntOrNull(row.requested_size);
   events_->UInt(is_mark ? 0 : row.stream).UInt(row.handle);
   events_->UInt(is_mark && row.stream != 0 ? row.stream : texts_->ThreadOf(row.thread)).IntOrNull(row.stack);
@@ -108,7 +114,7 @@ void EventRows::WriteEvent() {
   texts_->WriteStep(pending_index_, &*events_);
   const RowTexts::StackTexts& stack = texts_->OfStack(row.stack);
   events_->Enum(stack.module).Enum(stack.stage);
-  WriteTotals(SlotOfDevice(row.device), has_device);
+  WriteTotals(SlotOfDevice(device), has_device);
   events_->EndRow();
 }
 

@@ -15,6 +15,7 @@
 #include "asked.h"
 #include "ledger/load/attribute.h"
 #include "ledger/load/input.h"
+#include "testing/trace_builder.h"
 #include "training.h"
 
 namespace gpumem {
@@ -234,6 +235,38 @@ TEST(LossesTest, HaveThoseOfCupti) {
   constexpr char kLost[] = "SELECT count FROM losses WHERE NOT loses_events AND what = ";
   EXPECT_EQ(asked.One(absl::StrCat(kLost, "'cupti_dropped_records'")), "3");
   EXPECT_EQ(asked.One(absl::StrCat(kLost, "'cupti_lost_records'")), "5");
+}
+
+// unmap and release name no device; the replay knows whose memory it is.
+TEST(DriverEventsTest, TotalsHoldWhereTheDriverNamesARange) {
+  GPUMEM_NEEDS_DUCKDB();
+  constexpr uint64_t kRange = 0x7f0000000000;
+  testing::TraceBuilder trace;
+  trace.Device(0, "GPU", uint64_t{1} << 30);
+  const auto driver = [&](trace::EventKind kind, uint64_t address, uint64_t size, uint64_t handle, int device) {
+    EventRow row;
+    row.kind = kind;
+    row.layer = trace::DRIVER;
+    row.memory = trace::VIRTUAL;
+    row.device = device;
+    row.address = address;
+    row.size = size;
+    row.handle = handle;
+    row.thread = 1;
+    if (kind == trace::PHYSICAL_CREATE || kind == trace::PHYSICAL_RELEASE) row.memory = trace::PHYSICAL;
+    trace.Event(row);
+  };
+  driver(trace::ADDRESS_RESERVE, kRange, 64 << 20, 0, -1);
+  driver(trace::PHYSICAL_CREATE, 0, 20 << 20, 7, 0);
+  driver(trace::MAP, kRange, 20 << 20, 7, -1);
+  trace.TorchAlloc(kRange, 4 << 20).TorchFree(kRange, 4 << 20);
+  driver(trace::UNMAP, kRange, 20 << 20, 0, -1);
+  driver(trace::PHYSICAL_RELEASE, 0, 0, 7, -1);
+  trace.End();
+  Asked asked({trace.WriteTemporary()});
+  EXPECT_EQ(asked.One("SELECT reserved FROM events WHERE kind = 'map'"), "20971520");
+  EXPECT_EQ(asked.One("SELECT device FROM events WHERE kind = 'unmap'"), "0");
+  EXPECT_EQ(asked.One("SELECT reserved FROM events WHERE kind = 'physical_release'"), "0");
 }
 
 TEST(UnfinishedTraceTest, SaysThatItHasNoEnd) {
