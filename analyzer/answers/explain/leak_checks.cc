@@ -137,8 +137,7 @@ std::vector<Check> LeakChecks(const ExplainSubject& subject) {
       Growth("tensors", "Does any line keep more memory from step to step?", LeakKind::kMemory, subject),
       Growth("graphs", "Is a growing number of autograd graphs kept alive?", LeakKind::kGraph, subject),
       Growth("outside_pytorch", "Does CUDA memory outside of PyTorch grow?", LeakKind::kOutside, subject),
-      Growth("reserved", "Does PyTorch reserve more and more, though no more is allocated?", LeakKind::kAllocator,
-             subject),
+      Growth("reserved", "Does PyTorch reserve more and more beyond what is allocated?", LeakKind::kAllocator, subject),
       Stopped(subject),
       Survivors(subject),
       Pinned(*subject.input->analysis)};

@@ -58,7 +58,7 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
       return absl::StrCat(row.place.site,
                           ": pinned or managed memory of the host, which stays until the program frees it.");
     case LeakKind::kAllocator:
-      return "PyTorch reserves more and more and allocates hardly more: what was freed stays in its cache and is not "
+      return "PyTorch reserves more and more beyond what is allocated: what was freed stays in its cache and is not "
              "used again. gpumemshim fragmentation shows where it lies, gpumemshim explain whether expandable segments "
              "would avoid it.";
     case LeakKind::kMemory:
