@@ -55,8 +55,11 @@ void StreamLog::Join(uint64_t capture, const LiveState& state, uint64_t address)
   if (place == AddressIndex::kNone) return;
   const SegmentOwner& owner = state.cuda().OwnerOf(state.blocks()[place].segment);
   if (!owner.is_known || owner.pool == 0 || owner.pool == capture || joined_.size() >= kMost) return;
-  const uint64_t a = PoolOf(capture), b = PoolOf(owner.pool);
-  if (a != b) joined_[std::max(a, b)] = std::min(a, b);
+  const uint64_t a = PoolOf(capture), b = PoolOf(owner.pool), pool = std::min(a, b);
+  // Each straight to the first one, so that no chain grows long.
+  for (const uint64_t each : {capture, owner.pool, a, b}) {
+    if (each != pool) joined_[each] = pool;
+  }
 }
 
 uint64_t StreamLog::PoolOf(uint64_t capture) const {
