@@ -23,8 +23,9 @@ def size_of(thing):
         if is_a(thing, kind):
             return kind.__len__(thing)
     kind = type(thing)
-    if kind_name(thing) in ("set", "frozenset", "deque") and not class_flags(kind) & HEAP_TYPE:
-        return thing.__len__()
+    is_deque = dict.get(module_fields("_collections"), "deque") is kind  # a class that is made at run time, from Python 3.12 on
+    if is_deque or (kind_name(thing) in ("set", "frozenset") and not class_flags(kind) & HEAP_TYPE):
+        return kind.__len__(thing)
     return 0
 
 

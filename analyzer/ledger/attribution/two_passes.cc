@@ -24,6 +24,9 @@ class Visitors final : public LabelVisitor {
   void CudaEnded(const CudaLife& life, uint64_t end) override {
     for (LabelVisitor* visitor : visitors_) visitor->CudaEnded(life, end);
   }
+  void HostEnded(const CudaLife& life, uint64_t end) override {
+    for (LabelVisitor* visitor : visitors_) visitor->HostEnded(life, end);
+  }
   void SegmentEnded(const CudaLife& life, uint64_t end) override {
     for (LabelVisitor* visitor : visitors_) visitor->SegmentEnded(life, end);
   }
