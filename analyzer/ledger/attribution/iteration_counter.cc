@@ -101,7 +101,8 @@ IterationCounter::Spread IterationCounter::SpreadOf(const Counts& counts, size_t
   }
   const auto length = static_cast<double>(last - first + 1);
   const double expected = std::min(static_cast<double>(spread.iterations), length);
-  spread.is_even = spread.iterations >= kLeastIterations && static_cast<double>(stretches) >= kLeastSpread * expected &&
+  spread.is_even = spread.iterations + 1 >= kLeastIterations &&
+                   static_cast<double>(stretches) >= kLeastSpread * expected &&
                    static_cast<double>(begin - first) <= kLatestStart * length &&
                    static_cast<double>(end - first) >= kEarliestEnd * length;
   return spread;

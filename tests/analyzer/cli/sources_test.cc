@@ -125,7 +125,7 @@ TEST_F(SourcesTest, OfOnesOwnTraceAreReadAndMasked) {
   EXPECT_THAT(Leaks(trace), HasSubstr(kKept));
   EXPECT_TRUE(watch.WasOpened());
   const std::string all = AllAnswers(trace);
-  EXPECT_THAT(all, HasSubstr("probably kept by"));
+  EXPECT_THAT(all, HasSubstr("(by its source, not seen)"));
   EXPECT_THAT(all, Not(HasSubstr("correct-horse")));
 }
 
