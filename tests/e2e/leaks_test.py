@@ -23,7 +23,8 @@ FULL = False
 FILES = [path for path in sorted((pathlib.Path(__file__).resolve().parent / "leaks").glob("*.py")) if path.name != "registry.py"]
 # What a quick run looks at: each kind of leak, and what looks most like one.
 QUICK = ("batches_of_all_sizes", "cache_by_length_that_settles", "half_a_kilobyte_beside_much_noise", "answers_kept_by_a_server",
-         "losses_summed_in_an_evaluation_with_graphs", "a_test_after_the_training", "a_full_buffer_that_is_sampled_at_random", "the_last_five_snapshots")
+         "losses_summed_in_an_evaluation_with_graphs", "a_test_after_the_training", "a_full_buffer_that_is_sampled_at_random", "the_last_five_snapshots",
+         "five_folds_of_eight_steps", "pinned_batches_that_an_audit_keeps", "three_kinds_of_request_and_a_cache_of_twenty")
 REPEATED = ("half_a_kilobyte_beside_much_noise", "answers_kept_by_a_server", "cache_by_length_that_settles", "a_thread_that_keeps")
 REPEATS = 10
 
