@@ -13,6 +13,8 @@
 //
 // Thread-safety: any thread may ask to start; one does it, the others wait for it, bounded. One at a time switches.
 // Nothing starts inside dlsym, a constructor, or before CUDA is used.
+//
+// budget: the states of a recording change in one place.
 
 #include "shim/control/session.h"
 
@@ -163,9 +165,8 @@ void SawEvent(const Event& event, uint32_t tid) {
   if (event.layer == Layer::kTorch) {
     session::SawBlock();
     python::SawTorch(event);
+    if (python::IsExistingAsked()) python::RetryExisting(false);
   }
-  if (event.layer == Layer::kTorch && python::IsExistingAsked()) [[unlikely]]
-    python::RetryExisting(false);
   if (event.kind == EventKind::kAllocFailed) CountFailedRequest(event.layer);
   if (event.layer != Layer::kTorch || event.kind == EventKind::kAllocFailed) sampler::SawEvent(event);
   if (g_settings.oom_report) oom::Saw(event, tid);
@@ -391,8 +392,7 @@ constinit std::atomic<bool> g_asked_helper{false};
 
 [[gnu::cold, gnu::noinline]] void AskHelper() {
   const calls::ErrnoSaver saver;
-  // It takes a lock of Python's, which whoever calls _exit in a signal handler may hold.
-  if (control::g_state.load(std::memory_order_relaxed) == State::kEnded) return;
+  if (control::g_state.load(std::memory_order_relaxed) == State::kEnded) return;  // a lock of Python's may be held
   if (!g_asked_helper.exchange(true, std::memory_order_relaxed)) python::RequestLook();
 }
 

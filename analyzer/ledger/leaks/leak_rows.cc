@@ -102,11 +102,9 @@ class RowMaker {
     return values;
   }
 
-  // Fills what a series in a loop says. False where it is flat.
-  bool Judge(const std::vector<int64_t>& values, size_t loop, LeakRow* row) const {
-    return Judge(values, loop, pass_.DelayOf(loop), row);
-  }
-  bool Judge(const std::vector<int64_t>& values, size_t loop, size_t delay, LeakRow* row) const {
+  // Fills what a series in a loop says; false where flat.
+  bool Judge(const std::vector<int64_t>& values, size_t loop, LeakRow* row, bool is_replaced = false) const {
+    const size_t delay = is_replaced ? 0 : pass_.DelayOf(loop);
     const Window window = WindowOf(loop, delay);
     const auto at = [&](size_t anchor) { return values.begin() + static_cast<std::ptrdiff_t>(anchor); };
     const GrowthVerdict verdict = JudgeGrowth({at(window.first), at(window.end)});
@@ -234,7 +232,8 @@ class RowMaker {
                                       all.begin() + static_cast<std::ptrdiff_t>(window.end));
         };
         LeakRow row;
-        if (!GrowsByReplacement(part(values.bytes), part(values.blocks)) || !Judge(values.bytes, loop, 0, &row))
+        if (!GrowsByReplacement(part(values.bytes), part(values.blocks)) ||
+            !Judge(values.bytes, loop, &row, /*is_replaced=*/true))
           continue;
         row.is_replaced = true;
         row.place = group.place;
@@ -386,8 +385,7 @@ class RowMaker {
   const LeakRowSources& sources_;
   const SurvivalPass& pass_;
   uint32_t slot_;
-  std::vector<LeakRow> rows_, graphs_;
-  // Bytes of plain and of saved memory at each anchor: by site, and of all.
+  std::vector<LeakRow> rows_, graphs_;  // the next two: bytes of plain and of saved memory at each anchor
   std::map<std::string, std::vector<int64_t>> altogether_;
   std::vector<int64_t> all_;
   absl::flat_hash_map<uint64_t, uint64_t> alive_at_last_;  // bytes at the last allocation, by stack
