@@ -154,11 +154,17 @@ class Adviser {
   bool KeptErrors() {
     const OwnersMoment* const moment = OwnersAfter(oom_, *input_.analysis);
     if (moment == nullptr) return false;
+    const uint64_t held =
+        input_.without == nullptr ? 0 : input_.without->At(PeakPart::kDeadAttempts, oom_.event_index).bytes;
     for (const SeenOwner& owner : moment->seen.owners) {
       if (!absl::StrContains(owner.path, "__traceback__") || !HasPercent(owner.bytes, oom_.values.total, kPercentGrown))
         continue;
       Add("keep the text of an error, str(error), instead of the exception: its traceback keeps the failed attempt",
-          absl::StrCat(FormatBytes(owner.bytes), " were seen to be kept by ", OwnerText(owner)), owner.bytes);
+          absl::StrCat(FormatBytes(owner.bytes), " were seen to be kept by ", OwnerText(owner),
+                       held <= owner.bytes
+                           ? ""
+                           : absl::StrCat("; all calls that ran out of memory before hold ", FormatBytes(held))),
+          std::max(owner.bytes, held));
       return true;
     }
     return false;
