@@ -13,6 +13,7 @@
 #include "shim/control/session.h"
 #include "shim/control/session_state.h"
 #include "shim/python/existing.h"
+#include "shim/python/inject.h"
 #include "shim/ring/ring.h"
 
 namespace gpumemshim::control {
@@ -141,3 +142,16 @@ void CountFailedRequest(Layer layer) {
 }
 
 }  // namespace gpumemshim::control
+
+namespace gpumemshim::session {
+
+constinit std::atomic<bool> g_asked_helper{false};
+
+[[gnu::cold, gnu::noinline]] void AskHelper() {
+  const calls::ErrnoSaver saver;
+  if (control::g_state.load(std::memory_order_relaxed) == control::State::kEnded)
+    return;  // a lock of Python's may be held
+  if (!g_asked_helper.exchange(true, std::memory_order_relaxed)) python::RequestLook();
+}
+
+}  // namespace gpumemshim::session

@@ -13,8 +13,6 @@
 //
 // Thread-safety: any thread may ask to start; one does it, the others wait for it, bounded. One at a time switches.
 // Nothing starts inside dlsym, a constructor, or before CUDA is used.
-//
-// budget: the states of a recording change in one place.
 
 #include "shim/control/session.h"
 
@@ -386,14 +384,6 @@ bool StartAtEvent() {
   const State state = control::g_state.load(std::memory_order_acquire);
   if (state != State::kIdle && state != State::kStarting) return false;
   return control::StartFrom(State::kIdle);
-}
-
-constinit std::atomic<bool> g_asked_helper{false};
-
-[[gnu::cold, gnu::noinline]] void AskHelper() {
-  const calls::ErrnoSaver saver;
-  if (control::g_state.load(std::memory_order_relaxed) == State::kEnded) return;  // a lock of Python's may be held
-  if (!g_asked_helper.exchange(true, std::memory_order_relaxed)) python::RequestLook();
 }
 
 bool IsFirstEvent() {

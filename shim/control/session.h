@@ -27,9 +27,9 @@ bool StartAtEvent();
 // True once in a session.
 bool IsFirstEvent();
 
-// Whether the helper was asked for in this session: at PyTorch's first block, in the thread that asked for it. The
-// writer's thread comes to it 50 ms later, when a short program has ended already and with it the chance to see where
-// its own code ends.
+// Whether the helper was asked for since recording began: at PyTorch's first block, in the thread that asked for it.
+// The writer's thread comes to it 50 ms later, when a short program has ended already and with it the chance to see
+// where its own code ends.
 extern std::atomic<bool> g_asked_helper;
 void AskHelper();
 inline void SawBlock() {

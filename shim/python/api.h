@@ -106,6 +106,19 @@ Object* RunSource(const Api* api, const char* source, Object* record);
 // for by a signal handler.
 int EndCall(const Api* api);
 
+// Gives `module` the functions. False: Python's error is set.
+template <size_t kCount>
+bool AddFunctions(const Api* api, Object* module, Method (&methods)[kCount]) {
+  for (Method& method : methods) {
+    Object* const function = api->new_function(&method, nullptr, nullptr);
+    if (function == nullptr) return false;
+    const bool is_set = api->set_attribute(module, method.name, function) == 0;
+    api->decrement(function);
+    if (!is_set) return false;
+  }
+  return true;
+}
+
 }  // namespace gpumemshim::python
 
 #endif  // GPUMEM_SHIM_PYTHON_API_H_

@@ -159,15 +159,11 @@ Method g_methods[] = {
 Object* MakeRecord(const Api* api) {
   g_python = api;
   Object* record = api->new_module("gpumemshim_record");
-  bool good = record != nullptr && AddObjectFunctions(api, record) && AddClimbFunctions(api, record) &&
-              AddOwnersFunctions(api, record);
-  for (Method& method : g_methods) {
-    Object* function = good ? api->new_function(&method, nullptr, nullptr) : nullptr;
-    good = function != nullptr && api->set_attribute(record, method.name, function) == 0;
-    if (function != nullptr) api->decrement(function);
-  }
+  if (record == nullptr) return nullptr;
+  const bool good = AddObjectFunctions(api, record) && AddClimbFunctions(api, record) &&
+                    AddOwnersFunctions(api, record) && AddFunctions(api, record, g_methods);
   if (good) return record;
-  if (record != nullptr) api->decrement(record);
+  api->decrement(record);
   return nullptr;
 }
 

@@ -278,11 +278,7 @@ Object* Instances(Object*, Object* arguments) {
 bool AddObjectFunctions(const Api* api, Object* record) {
   g_python = api;
   if (api->set_attribute(record, "Exception", api->exception) != 0) return false;
-  for (Method& method : g_methods) {
-    const Owned function(api->new_function(&method, nullptr, nullptr));
-    if (!function || api->set_attribute(record, method.name, function.get()) != 0) return false;
-  }
-  return true;
+  return AddFunctions(api, record, g_methods);
 }
 
 Object* CallQuietly(const Api* api, Object* function, Object* arguments) {

@@ -141,14 +141,7 @@ OwnersState GetOwners() {
 bool AddOwnersFunctions(const Api* api, Object* record) {
   g_api = api;
   g_record = record;
-  for (Method& method : g_methods) {
-    Object* const function = api->new_function(&method, nullptr, nullptr);
-    if (function == nullptr) return false;
-    const bool is_set = api->set_attribute(record, method.name, function) == 0;
-    api->decrement(function);
-    if (!is_set) return false;
-  }
-  return true;
+  return AddFunctions(api, record, g_methods);
 }
 
 }  // namespace gpumemshim::python

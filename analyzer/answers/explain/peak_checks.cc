@@ -23,7 +23,6 @@ namespace {
 // From this share of the peak on, a part of it is worth a word.
 constexpr uint64_t kPercentWorth = 5;
 constexpr uint64_t kPercentOfLine = 20;
-constexpr uint64_t kPercentTooLong = 1;
 constexpr size_t kLeastStepsToJudge = 3;
 constexpr uint64_t kRecursPercent = 98;
 // Bytes of state for each trainable number: two of four bytes in Adam; an optimizer with 8 bit states has two of one.
@@ -170,7 +169,7 @@ class Peak {
       return check;
     }
     check.evidence = "nothing that would lower the peak by 1 % or more";
-    for (const Remedy& remedy : RemediesOfPeak(input_, device_, kPercentTooLong)) {
+    for (const Remedy& remedy : RemediesOfPeak(input_, device_, kLeastRemedyPercent)) {
       if (remedy.part != part) continue;
       check.outcome = CheckOutcome::kFound;
       check.evidence =

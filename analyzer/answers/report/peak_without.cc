@@ -102,11 +102,11 @@ PeakWithout::OfStack PeakWithout::Of(uint64_t stack_id) {
   return of;
 }
 
-void PeakWithout::AddTo(std::vector<int64_t>* changes, uint64_t from, uint64_t to, uint64_t size) const {
-  const uint64_t last = std::min(to, kMostEvents);
+void PeakWithout::AddTo(std::vector<int64_t>* changes, const Block& block) {
+  const uint64_t last = std::min(block.end, kMostEvents);
   if (changes->size() <= last) changes->resize(last + 1);
-  (*changes)[from] += static_cast<int64_t>(size);
-  (*changes)[last] -= static_cast<int64_t>(size);
+  (*changes)[block.born] += static_cast<int64_t>(block.size);
+  (*changes)[last] -= static_cast<int64_t>(block.size);
 }
 
 void PeakWithout::Begin(const LivesFacts& facts) {
@@ -117,32 +117,31 @@ void PeakWithout::Begin(const LivesFacts& facts) {
 void PeakWithout::Lived(const Life& life, const AttributedUse& use) {
   is_too_long_ = is_too_long_ || life.born >= kMostEvents;
   if (is_too_long_) return;
-  AddTo(&all_, life.born, life.end, life.size);
+  const Block block{life.born, life.end, life.size, use.stack_id};
+  AddTo(&all_, block);
   const OfStack of = Of(use.stack_id);
   const bool is_counted[kCounted] = {use.category == Category::kActivation, of.is_loss, of.is_of_line};
   for (size_t part = 0; part < kCounted; ++part)
-    if (is_counted[part]) AddTo(&of_parts_[part], life.born, life.end, life.size);
-  if (!failures_.empty() && use.category == Category::kParameter)
-    parameters_.push_back({life.born, life.end, life.size, use.stack_id});
-  if (!failures_.empty() && step_ends_.empty() && of.stage == Stage::kOptimizer)
-    made_by_optimizer_.push_back({life.born, life.end, life.size, use.stack_id});
+    if (is_counted[part]) AddTo(&of_parts_[part], block);
+  if (!failures_.empty() && use.category == Category::kParameter) parameters_.push_back(block);
+  if (!failures_.empty() && step_ends_.empty() && of.stage == Stage::kOptimizer) made_by_optimizer_.push_back(block);
   if (IsOfModel(use.category)) {
     model_sizes_.insert(life.size);
   } else if (of.stage == Stage::kLoad) {
-    loaded_blocks_.push_back({life.born, life.end, life.size, use.stack_id});
+    loaded_blocks_.push_back(block);
   } else if (use.category == Category::kGradient) {
-    gradients_.push_back({life.born, life.end, life.size, use.stack_id});
+    gradients_.push_back(block);
   } else if (MayBeCarried(use.category, of.stage, !loaded_->stacks.objects().process_groups().empty())) {
-    (of.is_moved ? moved_ : computed_).push_back({life.born, life.end, life.size, use.stack_id});
+    (of.is_moved ? moved_ : computed_).push_back(block);
   } else if (of.is_foreach && use.category == Category::kTemporary) {
-    cuts_.push_back({{life.born, life.end, life.size, use.stack_id}, PeakPart::kForeach});
+    cuts_.push_back({block, PeakPart::kForeach});
   }
   const bool is_backward = of.stage == Stage::kBackward || use.category == Category::kGradient;
   if (is_backward || (of.stage == Stage::kForward && !of.is_recomputed)) passes_.emplace_back(life.born, is_backward);
   if (use.category == Category::kActivation)
     for (const Failure& failure : failures_)
       if (life.born <= failure.event && failure.event < life.end) activations_[failure.event] += life.size;
-  if (!failures_.empty()) NoteDead({life.born, life.end, life.size, use.stack_id});
+  if (!failures_.empty()) NoteDead(block);
 }
 
 // Made by a call that failed, and alive when the same call failed again, or the next one like it.
@@ -211,23 +210,25 @@ void PeakWithout::CutCarried() {
 // A dictionary that was loaded onto the device has what the model and the optimizer have, once more.
 void PeakWithout::CutLoaded() {
   if (rounds_.empty()) return;
-  uint64_t all = 0, copies = 0;
+  uint64_t all = 0, copied = 0;
+  std::vector<Cut> copies;
   for (const Block& block : loaded_blocks_) {
     if (block.end <= rounds_.front()) continue;
     all += block.size;
     if (!model_sizes_.contains(block.size)) continue;
-    copies += block.size;
-    cuts_.push_back({{rounds_.front(), block.end, block.size, block.stack}, PeakPart::kLoaded});
+    copied += block.size;
+    copies.push_back({{rounds_.front(), block.end, block.size, block.stack}, PeakPart::kLoaded});
   }
-  if (100 * copies >= kPercentOfCopies * all) return;
-  std::erase_if(cuts_, [](const Cut& cut) { return cut.part == PeakPart::kLoaded; });
+  if (100 * copied >= kPercentOfCopies * all) cuts_.insert(cuts_.end(), copies.begin(), copies.end());
 }
 
 void PeakWithout::Ended(const LivesFacts&) {
   int64_t held = 0, most = 0;
   for (const int64_t change : all_) most = std::max(most, held += change);
   if (is_too_long_ || static_cast<uint64_t>(most) != peak_) {
-    cuts_.clear();
+    cuts_.clear();  // what does not add up says nothing of a failure either
+    activations_.clear();
+    made_by_optimizer_.clear();
     return;
   }
   FindRounds();
@@ -238,7 +239,7 @@ void PeakWithout::Ended(const LivesFacts&) {
     std::vector<int64_t> removed;
     if (part < kCounted) removed = std::exchange(of_parts_[part], {});
     for (const Cut& cut : cuts_)
-      if (part == static_cast<size_t>(cut.part)) AddTo(&removed, cut.block.born, cut.block.end, cut.block.size);
+      if (part == static_cast<size_t>(cut.part)) AddTo(&removed, cut.block);
     removed.resize(all_.size());
     int64_t left = 0, most_left = 0;
     for (size_t i = 0; i < all_.size(); ++i) most_left = std::max(most_left, left += all_[i] - removed[i]);

@@ -103,7 +103,7 @@ class PeakWithout final : public LifeReceiver {
 
   std::vector<uint32_t> PythonFrames(uint64_t stack_id) const;
   OfStack Of(uint64_t stack_id);
-  void AddTo(std::vector<int64_t>* changes, uint64_t from, uint64_t to, uint64_t size) const;
+  static void AddTo(std::vector<int64_t>* changes, const Block& block);
   void NoteDead(const Block& block);
   void FindRounds();
   void CutGradients();

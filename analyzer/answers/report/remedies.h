@@ -20,6 +20,9 @@
 
 namespace gpumem {
 
+// Of the peak: what saves less is not listed.
+inline constexpr uint64_t kLeastRemedyPercent = 1;
+
 struct Remedy {
   PeakPart part = PeakPart::kForeach;
   std::string site;           // the line that allocates most of it: "train.py:12 main"

@@ -31,8 +31,6 @@ Datum ResidualDatum(const ResidualUse& use) {
                         {"peak_module_bytes", use.peak_module_bytes, kPeaks}});
 }
 
-constexpr uint64_t kLeastPercentOfRemedy = 1;
-
 Datum VerdictDatum(const ReportInput& input) {
   constexpr char kSentences[] =
       "in it: what went wrong (null where nothing did), how high the peak was, what it was made of and by which line, "
@@ -64,7 +62,7 @@ void AddRemedies(const ReportInput& input, Document* answer) {
        {"held_bytes", "in it: at the peak, and not needed any more", [](const Remedy& remedy) { return remedy.held; }},
        {"peak_without_bytes", "in it: the peak of allocated, had it been let go of in time",
         [](const Remedy& remedy) { return remedy.peak_without; }}},
-      device == nullptr ? std::vector<Remedy>() : RemediesOfPeak(input, *device, kLeastPercentOfRemedy), {});
+      device == nullptr ? std::vector<Remedy>() : RemediesOfPeak(input, *device, kLeastRemedyPercent), {});
 }
 
 void AddAttribution(const ReportInput& input, Document* answer) {

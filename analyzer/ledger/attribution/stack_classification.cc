@@ -39,7 +39,6 @@ const StackClassifier::Frame& StackClassifier::FrameOf(uint32_t frame_id) {
     if (const auto origin = OriginOf(frame.function); origin && !frame.python) made.origin = origin;
     made.is_python |= frame.python;
     made.is_allocator |= !frame.python && absl::StrContains(frame.function, "Allocator");
-    made.is_forward |= frame.python && frame.function == "forward";
     made.accumulates |= absl::StrContains(frame.function, "AccumulateGrad");
   }
   return frames_[frame_id] = made;
@@ -54,7 +53,6 @@ StackClassification StackClassifier::Make(uint64_t stack_id) {
     scratch_.push_back(frame.classification);
     if (!classification.category) classification.category = frame.category;
     classification.accumulates |= frame.accumulates;
-    classification.in_forward |= frame.is_forward;
     // The outermost of the operators behind the innermost line of Python is the one that the line calls.
     is_python |= frame.is_python;
     if (!is_python && frame.origin) classification.origin = *frame.origin;

@@ -41,7 +41,6 @@ struct StackClassification {
   bool is_loss = false;     // of a function that computes a loss, or of its backward pass, inside no module of the loss
   bool recomputed = false;  // a forward pass that runs again for the backward pass
   bool accumulates = false;  // the node that adds up gradients made it
-  bool in_forward = false;   // of a Python function of that name, whoever calls it
   std::optional<Category> category;
   uint32_t module = 0;  // StackTable::objects; 0 = none
   uint32_t node = 0;    // string id of the class of the backward pass's node; 0 = none
@@ -66,7 +65,7 @@ class StackClassifier {
     FrameClassification classification;
     std::optional<Category> category;
     std::optional<Origin> origin;  // of an operator
-    bool is_python = false, is_forward = false, is_allocator = false;
+    bool is_python = false, is_allocator = false;
     bool accumulates = false;
   };
   const Frame& FrameOf(uint32_t frame_id);
