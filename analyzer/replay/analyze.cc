@@ -20,6 +20,7 @@
 #include "replay/losses.h"
 #include "replay/notes.h"
 #include "replay/oom_moment.h"
+#include "replay/owners.h"
 #include "replay/process_info.h"
 #include "replay/state/replay.h"
 #include "trace/reader.h"
@@ -158,6 +159,7 @@ class DeviceAnalyst {
     for (const auto& [name, point] : detail.pools) PoolNamed(name).at_peak = point;
     out_->fragmentation.caches_at_peak = pass_->streams().ByPool(detail.caches);
     out_->fragmentation.chains = pass_->streams().Chains(slot_);
+    out_->fragmentation.ratchets = pass_->ratchets().Ratchets(slot_);
     out_->fragmentation.uses = pass_->streams().uses();
   }
 
@@ -230,6 +232,7 @@ void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPas
   for (DeviceAnalyst& analyst : analysts) analyst.AddLooks(&looks);
   Revisit(reader, pass->checkpoints(), std::move(looks));
   EstimateExpandableFits(reader, pass->checkpoints(), &analysis->ooms);
+  analysis->owners = OwnersAtMoments(reader, pass->checkpoints(), pass->window_end_ns());
   for (DeviceAnalyst& analyst : analysts) analyst.Finish(analysis->cupti);
 }
 
@@ -320,7 +323,6 @@ SamplingInfo ToInfo(const CounterLog& log, const AnalyzeOptions& options) {
 void AddOoms(const AnalyzeOptions& options, FirstPass* pass, Analysis* analysis) {
   analysis->ooms = pass->ooms().Finish();
   analysis->retries = pass->ooms().TakeRetries();
-  analysis->owners = pass->TakeOwnersMoments();
   if (options.device >= 0) {
     std::erase_if(analysis->ooms, [&](const OomEvent& oom) { return oom.device != options.device; });
     std::erase_if(analysis->retries, [&](const ServedRetries& retries) { return retries.device != options.device; });

@@ -34,9 +34,6 @@ void FirstPass::Run(const ProgressCallback& progress) {
   replay_.Close();
   found_next_section_ = replay_.stream().found_next_section();
   end_ns_ = clock_ns_;
-  clock_ns_ = UINT64_MAX;
-  TakeOwners();  // behind the last event
-  clock_ns_ = end_ns_;
   counters_.Settle({UINT64_MAX, last_change_ns_, UINT64_MAX}, state().accounts());
   counters_.Finish();
   marks_.Finish(origin_ns_, end_ns_);
@@ -49,7 +46,6 @@ void FirstPass::Run(const ProgressCallback& progress) {
 void FirstPass::BeginBatch() {
   SetOrigin(replay_.stream().current());
   checkpoints_.Offer(replay_.stream().place(), replay_.index(), state());
-  if (reader_->stacks().objects().owner_snapshots().size() != owners_.size()) TakeOwners();
 }
 
 void FirstPass::AfterSnapshot(const std::vector<LiveSnapshotBatch>& live_snapshot) {
@@ -93,8 +89,6 @@ bool FirstPass::Take(const EventBatch& batch, size_t i, const EventBatch* follow
   if (batch.time_ns(i) > counters_.next_ns()) [[unlikely]]
     SettleSamples(batch, i);
   clock_ns_ = std::max(clock_ns_, batch.time_ns(i));
-  if (clock_ns_ >= next_owners_ns_) [[unlikely]]
-    TakeOwners();
   if (kind == trace::MARK && batch.handle(i) == kProgramEndMark) [[unlikely]] {
     program_end_event_ = index == 0 ? kNoEvent : index - 1;
     program_end_ns_ = clock_ns_;
@@ -122,8 +116,14 @@ bool FirstPass::Take(const EventBatch& batch, size_t i, const EventBatch* follow
   if (!is_open_ && clock_ns_ >= from_ns_) OpenWindow();
   last_in_window_ = index;
   const uint32_t slot = replay_.state().Apply(batch, i, following);
-  if (kind == trace::ALLOC && batch.layer(i) == trace::TORCH && (batch.stream(i) | batch.handle(i)) != 0)
-    streams_.TakeBlock(batch, i, state());
+  if (kind == trace::ALLOC) {
+    if (batch.layer(i) != trace::TORCH) {
+      ratchets_.TakeCuda(batch, i);
+    } else {
+      ratchets_.TakeBlock(batch, i);
+      if ((batch.stream(i) | batch.handle(i)) != 0) streams_.TakeBlock(batch, i, state());
+    }
+  }
   if (kind == trace::ALLOC_FAILED || ooms_.has_pending()) [[unlikely]]
     ooms_.Observe(batch.Row(i), index);
   Measure(slot);
@@ -140,24 +140,6 @@ void FirstPass::Measure(uint32_t slot) {
     ObserveState(state(), slot, clock_ns_, index, &SeriesOf(slot));
   }
   if (index >= fragmentation_.next_event_index()) fragmentation_.Sample(state(), clock_ns_, index);
-}
-
-// Whose definitions come before the events that follow it.
-void FirstPass::TakeOwners() {
-  next_owners_ns_ = UINT64_MAX;
-  for (const auto& [id, snapshot] : reader_->stacks().objects().owner_snapshots()) {
-    const bool is_known =
-        std::any_of(owners_.begin(), owners_.end(),
-                    [time_ns = snapshot.time_ns](const OwnersMoment& known) { return known.time_ns == time_ns; });
-    if (is_known || snapshot.time_ns == 0 || snapshot.time_ns > to_ns_) continue;
-    if (snapshot.time_ns > clock_ns_) {
-      next_owners_ns_ = std::min(next_owners_ns_, snapshot.time_ns);
-      continue;
-    }
-    OwnerTally tally(&state(), &snapshot);
-    tally.Finish();
-    owners_.push_back({snapshot.time_ns, tally.OfAll()});
-  }
 }
 
 void FirstPass::TakeItems(const std::vector<BatchStream::Item>& items) {

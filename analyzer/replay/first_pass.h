@@ -24,7 +24,7 @@
 #include "replay/fragmentation.h"
 #include "replay/mark_log.h"
 #include "replay/oom.h"
-#include "replay/owners.h"
+#include "replay/ratchet_log.h"
 #include "replay/series.h"
 #include "replay/state/batch_stream.h"
 #include "replay/state/checkpoints.h"
@@ -50,6 +50,7 @@ class FirstPass : private ReplayVisitor {
   DeviceSeries* series(uint32_t slot) { return slot < series_.size() && series_[slot] ? &*series_[slot] : nullptr; }
   OomDetector& ooms() { return ooms_; }
   const StreamLog& streams() const { return streams_; }
+  const RatchetLog& ratchets() const { return ratchets_; }
   const CounterLog& counters() const { return counters_; }
   MarkLog& marks() { return marks_; }
   const std::vector<ExistingAtStart>& existing() const { return existing_.starts(); }
@@ -62,7 +63,6 @@ class FirstPass : private ReplayVisitor {
   uint64_t recovered_events() const { return recovered_events_; }
   EventCounts CountEvents() const;
   uint64_t live_snapshot_lost() const { return live_snapshot_lost_; }
-  std::vector<OwnersMoment> TakeOwnersMoments() { return std::move(owners_); }
   const std::vector<std::string>& disagreements() const { return disagreements_; }
   uint64_t origin_ns() const { return origin_ns_; }
   uint64_t end_ns() const { return end_ns_; }
@@ -88,7 +88,6 @@ class FirstPass : private ReplayVisitor {
   void Measure(uint32_t slot);
   void SettleSamples(const EventBatch& batch, size_t i);
   DeviceSeries& SeriesOf(uint32_t slot);
-  void TakeOwners();
   void Compare(const trace::Counters& counters);
   void TakeStated(const trace::Counters& counters);
   void SetOrigin(const EventBatch& batch);
@@ -101,8 +100,7 @@ class FirstPass : private ReplayVisitor {
   std::vector<std::optional<DeviceSeries>> series_;  // by slot
   OomDetector ooms_;
   StreamLog streams_;
-  std::vector<OwnersMoment> owners_;
-  uint64_t next_owners_ns_ = UINT64_MAX;  // of the first snapshot that was not looked at
+  RatchetLog ratchets_;
   CounterLog counters_;
   uint64_t last_change_ns_ = 0;  // of CUDA's memory
   MarkLog marks_;

@@ -82,6 +82,15 @@ struct StreamChain {
 };
 inline constexpr size_t kLeastStreams = 3;
 
+// Blocks of one stack, each of which needed a segment larger than any before of that stack: what was freed is too small
+// for the next.
+struct SizeRatchet {
+  uint64_t stack_id = 0;
+  uint64_t segments = 0, bytes = 0;  // that were made so, of the whole run; at least kLeastRises
+  uint64_t first = 0, last = 0;      // sizes of the first and the last of them
+};
+inline constexpr size_t kLeastRises = 8;
+
 // What keeps free memory from being used again, and is not seen in blocks; of the whole process.
 struct AllocatorUses {
   uint64_t record_streams = 0;  // calls of Tensor.record_stream
@@ -99,6 +108,7 @@ struct Fragmentation {
   std::vector<PinGroup> groups_at_end;
   std::vector<CachePart> caches_at_peak;  // most free first
   std::vector<StreamChain> chains;        // of the whole run; most streams first
+  std::vector<SizeRatchet> ratchets;      // of the whole run; most bytes first
   AllocatorUses uses;
 };
 

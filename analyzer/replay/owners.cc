@@ -6,6 +6,10 @@
 #include <algorithm>
 #include <tuple>
 
+#include "replay/state/checkpoints.h"
+#include "replay/state/replay.h"
+#include "trace/reader.h"
+
 namespace gpumem {
 
 absl::string_view OwnerRootName(OwnerRoot root) {
@@ -92,7 +96,7 @@ void OwnerTally::Take() {
   count_of(OwnerRoot::kGlobal, OwnerRoot::kCycle);
   CountGraphs();
   count_of(OwnerRoot::kNative, OwnerRoot::kNative);
-  saved_.clear();
+  saved_ = {};
   counted_.clear();
   state_->ForEachPlace([&](Held held, uint32_t place) {
     if (held != Held::kBlock) return;
@@ -143,6 +147,51 @@ SeenOwners OwnerTally::Of(const std::vector<uint64_t>& stacks, uint32_t slot) co
 
 SeenOwners OwnerTally::OfAll() const {
   return Sum([](const Place&) { return true; });
+}
+
+namespace {
+
+struct TallyMoments : ReplayVisitor {
+  Replay* replay;
+  std::vector<OwnerTally> tallies;  // by time
+  uint64_t clock_ns = 0;
+  size_t taken = 0;  // the first ones
+
+  bool Take(const EventBatch& batch, size_t i, const EventBatch* following) {
+    clock_ns = std::max(clock_ns, batch.time_ns(i));
+    for (; taken < tallies.size() && clock_ns >= tallies[taken].time_ns(); ++taken) tallies[taken].Finish();
+    if (taken == tallies.size()) return false;
+    if (batch.kind(i) != trace::SAVED) {
+      replay->state().Apply(batch, i, following);
+      return true;
+    }
+    if (const uint32_t place = replay->state().FindBlock(batch.address(i)); place != AddressIndex::kNone) {
+      for (size_t each = taken; each < tallies.size(); ++each)
+        tallies[each].SavedBy(replay->state().blocks()[place], batch.handle(i), batch.thread(i));
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+std::vector<OwnersMoment> OwnersAtMoments(TraceReader* reader, const Checkpoints& checkpoints, uint64_t to_ns) {
+  std::map<uint64_t, const OwnerSnapshotInfo*> by_time;
+  for (const auto& [id, snapshot] : reader->stacks().objects().owner_snapshots())
+    if (snapshot.time_ns != 0 && snapshot.time_ns <= to_ns) by_time.emplace(snapshot.time_ns, &snapshot);
+  std::vector<OwnersMoment> moments;
+  const Checkpoint* const start = checkpoints.Before(0);
+  if (by_time.empty() || start == nullptr) return moments;
+  Replay replay(reader, *start);
+  TallyMoments visitor;
+  visitor.replay = &replay;
+  for (const auto& [time_ns, snapshot] : by_time) visitor.tallies.emplace_back(&replay.state(), snapshot);
+  replay.Run(&visitor);
+  for (OwnerTally& tally : visitor.tallies) {
+    tally.Finish();  // behind the last event
+    moments.push_back({tally.time_ns(), tally.OfAll()});
+  }
+  return moments;
 }
 
 }  // namespace gpumem

@@ -26,6 +26,9 @@
 
 namespace gpumem {
 
+class Checkpoints;
+class TraceReader;
+
 // "global", "class", "function", "variable", "cycle", "native"; "".
 absl::string_view OwnerRootName(OwnerRoot root);
 
@@ -70,6 +73,7 @@ class OwnerTally {
     if (snapshot_ != nullptr && !is_taken_) Take();
   }
 
+  uint64_t time_ns() const { return snapshot_ == nullptr ? 0 : snapshot_->time_ns; }
   SeenOwners Of(const std::vector<uint64_t>& stacks, uint32_t slot) const;
   // Of all blocks.
   SeenOwners OfAll() const;
@@ -100,6 +104,10 @@ class OwnerTally {
   std::map<Place, Amount> alive_;
   std::map<Place, std::map<uint32_t, Amount>> by_owner_;  // by OwnerInfo's number
 };
+
+// Each look at the process up to `to_ns`, by time: a replay of its own up to the last of them, which none costs where
+// nobody looked. `checkpoints` must have one at or before the first event; the reader stands anywhere afterwards.
+std::vector<OwnersMoment> OwnersAtMoments(TraceReader* reader, const Checkpoints& checkpoints, uint64_t to_ns);
 
 }  // namespace gpumem
 

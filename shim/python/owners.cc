@@ -29,6 +29,7 @@ std::atomic<bool> g_rises{false};
 std::atomic<uint32_t> g_limit_ms{0};
 std::atomic<uint32_t> g_cause{0};  // that is asked for; 0 = none
 std::atomic<uint32_t> g_after_failures{0};
+std::atomic<bool> g_fails{false};  // a request failed for good, and nobody has looked since
 std::atomic<uint32_t> g_taken{0}, g_blocks{0}, g_took_ms{0};
 std::atomic<uint32_t> g_passes{0};  // of the writer
 
@@ -74,7 +75,9 @@ Object* Grew(Object*, Object*) {
     const timespec millisecond{0, 1'000'000};
     nanosleep(&millisecond, nullptr);
   }
-  Object* const answer = g_rises.load(std::memory_order_acquire) ? g_api->true_object : g_api->false_object;
+  // A run that fails and ends at once does so before its failure was looked at.
+  const bool is_worth_a_look = g_rises.load(std::memory_order_acquire) || g_fails.load(std::memory_order_acquire);
+  Object* const answer = is_worth_a_look ? g_api->true_object : g_api->false_object;
   g_api->increment(answer);
   return answer;
 }
@@ -84,6 +87,7 @@ Object* End(Object*, Object* arguments) {
   if (g_api->parse(arguments, "KK", &blocks, &took_ns) == 0) return nullptr;
   g_blocks.store(static_cast<uint32_t>(blocks), std::memory_order_relaxed);
   g_took_ms.store(static_cast<uint32_t>(took_ns / 1'000'000), std::memory_order_relaxed);
+  g_fails.store(false, std::memory_order_relaxed);
   g_taken.fetch_add(1, std::memory_order_release);
   g_api->increment(g_api->none);
   return g_api->none;
@@ -93,7 +97,8 @@ Method g_methods[] = {
     {"owners_source", &Source, kVarArguments, "owners_source(): the globals of owners.py"},
     {"owners_limit", &Limit, kVarArguments, "owners_limit(): milliseconds; 0 = never"},
     {"owners_taken", &Taken, kVarArguments, "owners_taken(): snapshots so far"},
-    {"grew", &Grew, kVarArguments, "grew(): whether what PyTorch holds rose to this moment"},
+    {"grew", &Grew, kVarArguments,
+     "grew(): whether what PyTorch holds rose to this moment, or a request failed since the last snapshot"},
     {"owners_end", &End, kVarArguments, "owners_end(blocks, took_ns): all was reported"},
 };
 
@@ -103,6 +108,7 @@ void ConfigureOwners(uint32_t limit_ms) {
   g_growth = Growth();
   g_rises.store(false, std::memory_order_relaxed);
   g_after_failures.store(0, std::memory_order_relaxed);
+  g_fails.store(false, std::memory_order_relaxed);
   g_cause.store(0, std::memory_order_relaxed);
   g_limit_ms.store(limit_ms, std::memory_order_relaxed);
 }
@@ -113,6 +119,7 @@ void SawTorch(const Event& event) {
   } else if (event.kind == EventKind::kFree) {
     g_growth.Add(-static_cast<int64_t>(event.size));
   } else if (event.kind == EventKind::kAllocFailed) {
+    g_fails.store(true, std::memory_order_release);
     if (g_after_failures.load(std::memory_order_relaxed) >= kMaxAfterFailures) return;
     if (RequestOwners(OwnersCause::kOutOfMemory)) g_after_failures.fetch_add(1, std::memory_order_relaxed);
   }

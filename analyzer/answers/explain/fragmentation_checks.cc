@@ -68,8 +68,8 @@ Check Settings(const ExplainSubject& subject) {
 
 // Free memory that only one stream, or one private pool, can use.
 Check Stranded(const DeviceAnalysis& device, const ReportInput& input) {
-  Check check =
-      AskOfFragmentation("streams", "Does free memory lie on streams or in pools where nothing else uses it?");
+  Check check = AskOfFragmentation(
+      "streams", "Does free memory lie where no other request can use it (streams, pools, sizes that rise)?");
   check.evidence = StrandedText(device, input);
   if (check.evidence.empty()) {
     check.evidence = "hardly any does";

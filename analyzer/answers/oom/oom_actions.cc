@@ -154,27 +154,30 @@ class Adviser {
   bool KeptErrors() {
     const OwnersMoment* const moment = OwnersAfter(oom_, *input_.analysis);
     if (moment == nullptr) return false;
+    const std::optional<SeenOwner> errors = KeptErrorsOf(moment->seen);
+    if (!errors.has_value() || !HasPercent(errors->bytes, oom_.values.total, kPercentGrown)) return false;
     const uint64_t held =
         input_.without == nullptr ? 0 : input_.without->At(PeakPart::kDeadAttempts, oom_.event_index).bytes;
-    for (const SeenOwner& owner : moment->seen.owners) {
-      if (!absl::StrContains(owner.path, "__traceback__") || !HasPercent(owner.bytes, oom_.values.total, kPercentGrown))
-        continue;
-      Add("keep the text of an error, str(error), instead of the exception: its traceback keeps the failed attempt",
-          absl::StrCat(FormatBytes(owner.bytes), " were seen to be kept by ", OwnerText(owner),
-                       held <= owner.bytes
-                           ? ""
-                           : absl::StrCat("; all calls that ran out of memory before hold ", FormatBytes(held))),
-          std::max(owner.bytes, held));
-      return true;
-    }
-    return false;
+    Add(absl::StrCat("keep the text of an error, str(error), instead of the exception: ", errors->path, " keeps what ",
+                     "the failed attempts made"),
+        absl::StrCat(FormatBytes(errors->bytes), " were seen to be kept by ", OwnerText(*errors),
+                     held <= errors->bytes
+                         ? ""
+                         : absl::StrCat("; all calls that ran out of memory before hold ", FormatBytes(held))),
+        std::max(errors->bytes, held));
+    return true;
   }
 
   // A program that holds more after each step runs full whatever the batch.
   void Growth() {
     const uint64_t grown = GrowingBytes(input_.leaks, oom_.device);
     if (!HasPercent(grown, oom_.values.total, kPercentGrown)) return;
-    Add("gpumemshim leaks: see what grows from step to step", LeakHeadline(*input_.leaks, oom_.device), grown);
+    const LeakRow& most = LeaksOf(*input_.leaks, oom_.device)->rows[0];
+    const std::optional<SeenOwner> owner = MainOwner(most);
+    Add(owner.has_value() && owner->root != OwnerRoot::kNative
+            ? absl::StrCat("let go of what grows: ", LeakSite(most), ", ", KeptByText(most))
+            : "gpumemshim leaks: see what grows from step to step",
+        LeakHeadline(*input_.leaks, oom_.device), grown);
   }
 
   // What dead attempts hold, where nobody was seen to keep it, and what lives too long.

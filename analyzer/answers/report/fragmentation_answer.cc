@@ -190,6 +190,15 @@ Document FragmentationFields(const Fragmentation& fragmentation, size_t top, con
        {"site", "where they were taken, else the first of their blocks was allocated",
         [&input](const StreamChain& chain) { return SiteOfStack(chain.stack_id, input); }}},
       fragmentation.chains, {.layout = JsonLayout::kOneLine, .is_shown = false});
+  fields.Table<SizeRatchet>(
+      "size_ratchets", "lines whose blocks each needed a segment larger than any before: none that is free serves them",
+      {{"site", "the line", [&input](const SizeRatchet& ratchet) { return SiteOfStack(ratchet.stack_id, input); }},
+       {"segments", "that were made so", [](const SizeRatchet& ratchet) { return ratchet.segments; }},
+       {"bytes", "in all", [](const SizeRatchet& ratchet) { return ratchet.bytes; }},
+       {"first", "bytes of the first", [](const SizeRatchet& ratchet) { return ratchet.first; }},
+       {"last", "of the last", [](const SizeRatchet& ratchet) { return ratchet.last; }}},
+      fragmentation.ratchets,
+      {.count = Shown(fragmentation.ratchets.size(), top), .layout = JsonLayout::kOneLine, .is_shown = false});
   std::vector<Datum> points;
   for (const FragmentationPoint& point : fragmentation.over_time) points.push_back(PointDatum(point, input));
   fields.Field("over_time", Datum::List(std::move(points)), "points");

@@ -32,7 +32,7 @@ std::string RateText(double bytes_per_iteration) {
 }
 
 std::string LeakSite(const LeakRow& row) {
-  return row.kind == LeakKind::kAllocator ? "(PyTorch's reserved memory)" : row.place.site;
+  return row.kind == LeakKind::kAllocator ? "PyTorch's reserved memory" : row.place.site;
 }
 
 namespace {
@@ -103,10 +103,13 @@ std::string LeakHeadline(const LeakFindings& findings, int device) {
   }
   const LeakRow& worst = found->rows[0];
   const absl::string_view doubt = findings.misses_events ? "not sure, events are missing: " : "";
-  if (growing == 1) {
+  if (growing == 1 || worst.kind == LeakKind::kAllocator) {
     return absl::StrCat(doubt, LeakSite(worst), " keeps growing, ", RateText(worst.bytes_per_iteration), " per ",
                         IterationWord(findings, worst), " since ", IterationWord(findings, worst), " ",
-                        FormatCount(worst.since_iteration));
+                        FormatCount(worst.since_iteration),
+                        growing == 1 ? ""
+                                     : absl::StrCat("; ", FormatCountOf(growing - 1, "line grows", "lines grow"),
+                                                    " too, ", RateText(rate)));
   }
   return absl::StrCat(doubt, growing, " lines keep growing, ", RateText(rate), " per ", IterationWord(findings, worst),
                       " in all, most from ", LeakSite(worst));

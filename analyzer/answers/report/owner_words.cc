@@ -29,6 +29,17 @@ std::string NativeText(const SeenOwner& owner) {
   return "C++ code: no object of Python refers to the tensor";
 }
 
+// "last_traceback -> fit: outputs[*]" is how Python keeps the variables of the functions that failed last.
+std::string OfLastErrorText(const SeenOwner& owner) {
+  const size_t arrow = owner.path.rfind(" -> "), colon = owner.path.find(": ", arrow);
+  if (arrow == std::string::npos || colon == std::string::npos)
+    return absl::StrCat(PathText(owner), ", the error that ended the program");
+  SeenOwner variable = owner;
+  variable.path = owner.path.substr(colon + 2);
+  return absl::StrCat(PathText(variable), ", a variable of ", owner.path.substr(arrow + 4, colon - arrow - 4),
+                      " when the error ended the program");
+}
+
 constexpr absl::string_view kAskWhileItRuns = "gpumemshim ctl PID owners looks while it runs";
 
 bool IsMostOf(const LeakRow& row, uint64_t bytes, uint64_t blocks) {
@@ -66,8 +77,7 @@ std::string OwnerText(const SeenOwner& owner) {
   const std::string file = owner.file.empty() ? owner.name : BaseName(owner.file);
   switch (owner.root) {
     case OwnerRoot::kGlobal:
-      if (owner.name == "sys" && absl::StartsWith(owner.path, "last_"))
-        return absl::StrCat(PathText(owner), ", the error that ended the program");
+      if (owner.name == "sys" && absl::StartsWith(owner.path, "last_")) return OfLastErrorText(owner);
       return absl::StrCat(PathText(owner), ", a global of ", file);
     case OwnerRoot::kClass:
       return absl::StrCat(PathText(owner), " of the class ", owner.name);
@@ -105,6 +115,29 @@ std::optional<SeenOwner> MainOwner(const LeakRow& row) {
   for (const SeenOwner& owner : joined)
     if (IsMostOf(row, owner.bytes, owner.blocks)) return owner;
   return std::nullopt;
+}
+
+std::optional<SeenOwner> KeptErrorsOf(const SeenOwners& seen) {
+  constexpr absl::string_view kTraceback = ".__traceback__";
+  std::vector<SeenOwner> variables;
+  for (const SeenOwner& owner : seen.owners) {
+    const size_t at = absl::string_view(owner.path).find(kTraceback);
+    if (at == absl::string_view::npos || owner.name == "sys") continue;
+    const std::string path = WithoutNumbers(absl::string_view(owner.path).substr(0, at + kTraceback.size()));
+    const auto same = std::find_if(variables.begin(), variables.end(), [&](const SeenOwner& each) {
+      return each.root == owner.root && each.path == path && each.file == owner.file && each.name == owner.name;
+    });
+    if (same == variables.end()) {
+      variables.push_back(owner);
+      variables.back().path = path;
+    } else {
+      same->bytes += owner.bytes;
+      same->blocks += owner.blocks;
+    }
+  }
+  const auto most = std::max_element(variables.begin(), variables.end(),
+                                     [](const SeenOwner& a, const SeenOwner& b) { return a.bytes < b.bytes; });
+  return most == variables.end() ? std::nullopt : std::optional<SeenOwner>(*most);
 }
 
 const OwnersMoment* OwnersAfter(const OomEvent& oom, const Analysis& analysis) {

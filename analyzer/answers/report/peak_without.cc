@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "answers/report/stack_rows.h"
 #include "base/status_macros.h"
+#include "ledger/stacks/frame_class.h"
 
 namespace gpumem {
 namespace {
@@ -17,6 +18,7 @@ constexpr size_t kCounted = 3;  // parts that are added up as they come; of the 
 constexpr size_t kMostFailures = 64;
 // A line carries something over where it does so in so many rounds, and lets go of it within so many.
 constexpr uint64_t kLeastCarried = 3, kMostRounds = 3;
+constexpr ptrdiff_t kLeastKept = 8;  // of a line that keeps what it computed for longer: blocks at the peak
 // Of what a checkpoint's copies are said to be, the model and its optimizer have the sizes of at least so much.
 constexpr uint64_t kPercentOfCopies = 80;
 
@@ -32,6 +34,25 @@ bool MayBeCarried(Category category, Stage stage, bool is_distributed) {
          category == Category::kUnknown;
 }
 
+absl::flat_hash_set<uint64_t> WidthsOf(const ObjectTable& objects) {
+  absl::flat_hash_set<uint64_t> widths;
+  for (const auto& [id, tensor] : objects.tensors())
+    if (tensor.role == TensorRole::kParameter && tensor.shape.size() == 2) widths.insert(tensor.shape[0]);
+  return widths;
+}
+
+// The outermost operator inside the innermost function of Python.
+ResultOf ResultOfFrames(const std::vector<uint32_t>& frames, const FrameResolver& resolve) {
+  std::string name;
+  for (const uint32_t id : frames) {
+    for (const ResolvedFrame& frame : resolve(id)) {
+      if (frame.python) return ResultOfOperator(name);
+      if (std::string found = AtenOperator(frame.function); !found.empty()) name = std::move(found);
+    }
+  }
+  return ResultOf::kOther;
+}
+
 }  // namespace
 
 PeakWithout::PeakWithout(LoadedTrace* loaded, const DeviceAnalysis& device, std::string line)
@@ -40,7 +61,8 @@ PeakWithout::PeakWithout(LoadedTrace* loaded, const DeviceAnalysis& device, std:
       slot_(SlotOfDevice(device.device)),
       peak_(device.peak_allocated.bytes),
       peak_event_(device.peak_allocated.event_index),
-      line_(std::move(line)) {
+      line_(std::move(line)),
+      spare_(peak_, peak_event_, WidthsOf(loaded->stacks.objects())) {
   for (const OomEvent& oom : loaded->analysis.ooms) {
     if (!oom.final || oom.device != device.device || failures_.size() == kMostFailures) continue;
     Failure failure{oom.event_index, PythonFrames(oom.stack_id)};
@@ -87,6 +109,7 @@ PeakWithout::OfStack PeakWithout::Of(uint64_t stack_id) {
   of.is_loss = classification.is_loss || classification.stage == Stage::kLoss;
   of.is_moved = classification.origin == Origin::kMoved || classification.stage == Stage::kData;
   of.is_recomputed = classification.recomputed;
+  of.result_of = ResultOfFrames(loaded_->stacks.Frames(stack_id), classifier_.resolve());
   if (classification.stage == Stage::kOptimizer) {
     for (const uint32_t frame : loaded_->stacks.Frames(stack_id)) {
       for (const ResolvedFrame& each : classifier_.resolve()(frame))
@@ -136,6 +159,9 @@ void PeakWithout::Lived(const Life& life, const AttributedUse& use) {
   } else if (of.is_foreach && use.category == Category::kTemporary) {
     cuts_.push_back({block, PeakPart::kForeach});
   }
+  const bool is_plain =
+      use.category == Category::kTemporary || use.category == Category::kUnknown || use.category == Category::kKept;
+  spare_.Take(block, life.requested, of.result_of, is_plain && !life.saved && of.stage != Stage::kBackward);
   const bool is_backward = of.stage == Stage::kBackward || use.category == Category::kGradient;
   if (is_backward || (of.stage == Stage::kForward && !of.is_recomputed)) passes_.emplace_back(life.born, is_backward);
   if (use.category == Category::kActivation)
@@ -183,6 +209,7 @@ void PeakWithout::CutGradients() {
 void PeakWithout::CutCarried() {
   struct OfLine {
     uint64_t carried = 0, rounds = 0;
+    bool is_moved = false;
     std::vector<Block> too_long;
   };
   std::map<uint64_t, OfLine> lines;
@@ -196,14 +223,22 @@ void PeakWithout::CutCarried() {
     if (*round >= block.end) return;
     OfLine& line = lines[block.stack];
     ++line.carried;
+    line.is_moved |= is_moved;
     line.rounds += static_cast<uint64_t>(std::lower_bound(round, rounds_.end(), block.end) - round);
     line.too_long.push_back({*round, block.end, block.size, block.stack});
   };
   for (const Block& block : computed_) note(block, false);
   for (const Block& block : moved_) note(block, true);
   for (const auto& [stack, line] : lines) {
-    if (line.carried < kLeastCarried || line.rounds > kMostRounds * line.carried) continue;
-    for (const Block& block : line.too_long) cuts_.push_back({block, PeakPart::kCarried});
+    if (line.carried < kLeastCarried) continue;
+    const bool is_kept = line.rounds > kMostRounds * line.carried;
+    const auto at_peak = std::count_if(line.too_long.begin(), line.too_long.end(), [this](const Block& block) {
+      return block.born <= peak_event_ && peak_event_ < block.end;
+    });
+    // A running average is one block.
+    if (is_kept && (line.is_moved || at_peak < kLeastKept)) continue;
+    for (const Block& block : line.too_long)
+      cuts_.push_back({block, is_kept ? PeakPart::kKeptLong : PeakPart::kCarried});
   }
 }
 
@@ -222,6 +257,11 @@ void PeakWithout::CutLoaded() {
   if (100 * copied >= kPercentOfCopies * all) cuts_.insert(cuts_.end(), copies.begin(), copies.end());
 }
 
+void PeakWithout::CutSpare() {
+  for (const Block& block : spare_.Joined()) cuts_.push_back({block, PeakPart::kJoined});
+  for (const Block& block : spare_.LittleUsed()) cuts_.push_back({block, PeakPart::kLittleUsed});
+}
+
 void PeakWithout::Ended(const LivesFacts&) {
   int64_t held = 0, most = 0;
   for (const int64_t change : all_) most = std::max(most, held += change);
@@ -235,6 +275,7 @@ void PeakWithout::Ended(const LivesFacts&) {
   CutGradients();
   CutCarried();
   CutLoaded();
+  CutSpare();
   for (size_t part = 0; part < kPeakParts; ++part) {
     std::vector<int64_t> removed;
     if (part < kCounted) removed = std::exchange(of_parts_[part], {});

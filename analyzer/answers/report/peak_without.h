@@ -35,6 +35,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "answers/report/spare_results.h"
 #include "ledger/stacks/lives.h"
 
 namespace gpumem {
@@ -44,12 +45,15 @@ enum class PeakPart : uint8_t {
   kLoss,
   kLine,          // that was asked for
   kGradients,     // from the end of a step to the next backward pass
-  kCarried,       // what a round computed, from the next round on
+  kCarried,       // what a round computed, from the next round on,
+  kKeptLong,      // and the same of lines that keep it for many rounds
   kLoaded,        // copies in a checkpoint of what the model and the optimizer have, from the first pass on
   kForeach,       // what an optimizer computes for all parameters at once
   kDeadAttempts,  // of calls that ran out of memory, from there on
+  kJoined,        // results that torch.cat joins again and again (spare_results.h),
+  kLittleUsed,    // and those of which a slice is used
 };
-inline constexpr size_t kPeakParts = static_cast<size_t>(PeakPart::kDeadAttempts) + 1;
+inline constexpr size_t kPeakParts = static_cast<size_t>(PeakPart::kLittleUsed) + 1;
 
 class PeakWithout final : public LifeReceiver {
  public:
@@ -87,11 +91,9 @@ class PeakWithout final : public LifeReceiver {
   struct OfStack {
     Stage stage = Stage::kNone;
     bool is_loss = false, is_of_line = false, is_moved = false, is_foreach = false, is_recomputed = false;
+    ResultOf result_of = ResultOf::kOther;
   };
-  // Alive after event `born` and before event `end`.
-  struct Block {
-    uint64_t born = 0, end = 0, size = 0, stack = 0;
-  };
+  using Block = LifeSpan;
   struct Cut {
     Block block;  // the part of a life that is not needed
     PeakPart part = PeakPart::kForeach;
@@ -109,6 +111,7 @@ class PeakWithout final : public LifeReceiver {
   void CutGradients();
   void CutCarried();
   void CutLoaded();
+  void CutSpare();
 
   LoadedTrace* const loaded_;
   const Rules rules_;
@@ -126,6 +129,7 @@ class PeakWithout final : public LifeReceiver {
   std::vector<std::pair<uint64_t, bool>> passes_;  // allocations in passes: event, whether backward
   std::vector<uint64_t> rounds_, backwards_;       // events at which a round, and its backward pass, begin
   std::vector<Block> computed_, moved_, gradients_, loaded_blocks_;
+  SpareResults spare_;
   std::vector<Cut> cuts_;
   std::vector<Block> parameters_, made_by_optimizer_;    // the second: where a request failed before any step was over
   absl::flat_hash_set<uint64_t> model_sizes_;            // of blocks of the model and its optimizer

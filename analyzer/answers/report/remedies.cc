@@ -25,12 +25,18 @@ constexpr PartWords kPartWords[] = {
      "optimizer.zero_grad() before the forward pass"},
     {PeakPart::kCarried, "carried_over", "what one step or micro-batch computed is still there when the next one runs",
      "let go of it before the next forward pass (del, or = None), unless that uses it"},
+    {PeakPart::kKeptLong, "kept_results", "what many steps computed is still there",
+     "keep it on the CPU, or let go of it earlier, unless the GPU needs it"},
     {PeakPart::kLoaded, "checkpoint_copy", "a loaded checkpoint's copy of the model stays on the GPU",
      "torch.load(..., map_location=\"cpu\"), or del the checkpoint once it is loaded"},
     {PeakPart::kForeach, "foreach_temporaries", "the optimizer's step makes temporaries for all parameters at once",
      "fused=True for the optimizer"},
     {PeakPart::kDeadAttempts, "dead_attempts", "calls that ran out of memory before still hold what they made",
      "let go of what failed attempts hold before the next one"},
+    {PeakPart::kJoined, "joined", "torch.cat joins the results so far anew each time, and all of them stay on the GPU",
+     "move each result to the CPU before they are joined, unless the loop itself needs them"},
+    {PeakPart::kLittleUsed, "little_used", "a large result is computed of which a small part is used",
+     "compute only the part that is used (the last position, for instance)"},
 };
 
 const PartWords& WordsOfPart(PeakPart part) {

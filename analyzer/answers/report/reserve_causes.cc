@@ -4,6 +4,7 @@
 #include "answers/report/reserve_causes.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@ namespace gpumem {
 namespace {
 
 constexpr uint64_t kLeastStrandedPercent = 5;  // of reserved
+constexpr uint64_t kLeastRatchetPercent = 50;  // the same
 
 // Free in the segments of the chain's streams but the last one used, which goes on.
 uint64_t FreeOn(const StreamChain& chain, const Fragmentation& fragmentation) {
@@ -80,6 +82,27 @@ std::string SiteOfStack(uint64_t stack_id, const ReportInput& input) {
   return ViewStack(input.stacks->Frames(stack_id), "", input.analysis->process.working_directory).site;
 }
 
+namespace {
+
+// Together they must have made a good part of what is reserved.
+std::string RatchetText(const DeviceAnalysis& device, const ReportInput& input) {
+  uint64_t bytes = 0;
+  std::map<std::string, std::pair<uint64_t, uint64_t>> sites;  // bytes and segments
+  for (const SizeRatchet& ratchet : device.fragmentation.ratchets) {
+    bytes += ratchet.bytes;
+    auto& [of_site, segments] = sites[SiteOfStack(ratchet.stack_id, input)];
+    of_site += ratchet.bytes;
+    segments += ratchet.segments;
+  }
+  if (!HasPercent(bytes, device.peak_reserved.bytes, kLeastRatchetPercent)) return "";
+  const auto most = std::max_element(sites.begin(), sites.end(),
+                                     [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  return absl::StrCat(most->first, " needed a larger segment ", FormatCount(most->second.second), " times",
+                      sites.size() == 1 ? "" : ", and others with it", ": what it frees is too small for the next one");
+}
+
+}  // namespace
+
 std::string StrandedText(const DeviceAnalysis& device, const ReportInput& input) {
   const Fragmentation& fragmentation = device.fragmentation;
   const uint64_t least = device.peak_reserved.bytes;
@@ -95,6 +118,7 @@ std::string StrandedText(const DeviceAnalysis& device, const ReportInput& input)
   if (HasPercent(pools.free, least, kLeastStrandedPercent) && !pools.pools.empty())
     return absl::StrCat(FormatBytes(pools.free), " free in ",
                         FormatCountOf(pools.pools.size(), "private pool", "private pools"), " of CUDA graphs");
+  if (std::string text = RatchetText(device, input); !text.empty()) return text;
   uint64_t side = 0;
   std::set<uint64_t> streams;
   for (const CachePart& part : fragmentation.caches_at_peak) {

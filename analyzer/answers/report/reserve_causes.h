@@ -24,7 +24,7 @@
 namespace gpumem {
 
 // "64 MiB is free on 27 streams that were each used for a while": where free memory lay at the peak of reserved, as far
-// as another stream or pool could not use it; "" where hardly any does.
+// as another stream or pool could not use it, or larger requests; "" where hardly any does.
 std::string StrandedText(const DeviceAnalysis& device, const ReportInput& input);
 
 // "train.py:15 send_weights".

@@ -164,8 +164,10 @@ void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict
   }
   if (worst.kind == LeakKind::kAllocator && input.what_if != nullptr) {
     const std::string setting = RemedyText(device, input, kWastePercent);
+    const std::string too_long = TooLongText(device, input);
     verdict->action =
-        !setting.empty() ? setting
+        !setting.empty() && !too_long.empty() ? absl::StrCat(too_long, "; or ", setting)
+        : !setting.empty()                    ? setting
         : IsReplayOf(*input.what_if, device) && input.what_if->other.why_not.empty()
             ? "expandable segments would not help (replayed); gpumemshim fragmentation shows where it lies"
             : LeakRemark(worst, *input.leaks);

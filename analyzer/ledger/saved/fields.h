@@ -61,8 +61,9 @@ GPUMEM_FIELDS(PoolFragmentation, pool, at_peak, at_end)
 GPUMEM_FIELDS(CachePart, stream, pool, segments, reserved, free, empty)
 GPUMEM_FIELDS(AllocatorUses, record_streams, mem_pools)
 GPUMEM_FIELDS(StreamChain, stack_id, is_taken, takes, streams)
+GPUMEM_FIELDS(SizeRatchet, stack_id, segments, bytes, first, last)
 GPUMEM_FIELDS(Fragmentation, at_peak, at_end, over_time, pools, pins_at_peak, pins_at_end, groups_at_peak,
-              groups_at_end, caches_at_peak, chains, uses)
+              groups_at_end, caches_at_peak, chains, ratchets, uses)
 
 // Failed requests.
 GPUMEM_FIELDS(OomStep, kind, time_ns, bytes, count, api, device_stated, device_free)
