@@ -56,6 +56,7 @@ struct Context {
   uint64_t bytes = 0;              // what it is charged
   const Context* owner = nullptr;  // of a green context: the primary one, to which all memory belongs
   std::map<CUlimit, size_t> limits{};
+  uint64_t local_bytes = 0;  // the most that a thread of a launched kernel needs
 };
 
 // Null before cuInit.
@@ -66,6 +67,10 @@ CUresult CheckDevice(CUdevice device);
 
 // The thread's current context, or null.
 Context* CurrentContext();
+
+// A kernel is launched whose threads need so much local memory: the context takes it for all threads that the device
+// can hold, once, and keeps it. CUDA_ERROR_OUT_OF_MEMORY where that does not fit.
+CUresult NeedLocalMemory(uint64_t thread_bytes);
 
 // A context by its handle: null where it is not one of ours or no longer active.
 Context* FindContext(CUcontext handle);

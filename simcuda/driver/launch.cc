@@ -90,10 +90,14 @@ CUresult Launch(CUfunction function, const Shape& shape, CUstream stream, void**
   const bool too_large = shape.grid[1] > 65535 || shape.grid[2] > 65535 || shape.grid[0] > 2147483647u;
   if (blocks == 0 || threads == 0 || threads > 1024 || too_large) return CUDA_ERROR_INVALID_VALUE;
   if (shape.shared_bytes > static_cast<unsigned>(GetEnvironment().shared_memory)) return CUDA_ERROR_INVALID_VALUE;
+  const auto* const kernel = reinterpret_cast<const Function*>(function);
+  if (kernel->local_bytes != 0) {
+    if (const CUresult result = NeedLocalMemory(kernel->local_bytes); result != CUDA_SUCCESS) return result;
+  }
   bool captured = false;
   if (const CUresult result = Enqueue(stream, CU_GRAPH_NODE_TYPE_KERNEL, &captured); result != CUDA_SUCCESS)
     return result;
-  const Recipe& recipe = reinterpret_cast<const Function*>(function)->recipe;
+  const Recipe& recipe = kernel->recipe;
   t_last_was_and = recipe.kind == Recipe::Kind::kAllTrue;
   if (captured) return CUDA_SUCCESS;
   WatchProgress(1);

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "simcuda/base/environment.h"
+#include "simcuda/driver/ptx.h"
 
 using namespace simcuda;  // NOLINT: C functions only below
 
@@ -17,11 +18,12 @@ namespace {
 std::mutex g_modules_mutex;
 constexpr size_t kVariableBytes = 4096;  // an image that we do not read has variables of unknown size
 
-CUresult Load(const char* api, CUmodule* handle) {
+CUresult Load(const char* api, CUmodule* handle, const void* image) {
   Caller caller;
   if (const CUresult result = CurrentCaller(api, &caller); result != CUDA_SUCCESS) return result;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto module = std::make_unique<Module>();
+  module->local_bytes = LocalBytesInPtx(image);
   if (const CUresult result = GetSimulation()->modules.Load(caller, module.get()); result != CUDA_SUCCESS)
     return result;
   *handle = reinterpret_cast<CUmodule>(module.release());
@@ -50,7 +52,9 @@ CUresult GetFunction(void* handle, const char* name, void** function) {
   std::unique_ptr<Function>& slot = module->functions[name];
   if (slot == nullptr) {
     const CodeVersion code = Choose(ArchitecturesIn(name), GetEnvironment().compute_capability);
-    slot.reset(new Function{name, module, code, RecipeOf(name)});
+    const auto local = module->local_bytes.find(name);
+    slot.reset(
+        new Function{name, module, code, RecipeOf(name), local == module->local_bytes.end() ? 0 : local->second});
   }
   *function = slot.get();
   return CUDA_SUCCESS;
@@ -92,6 +96,9 @@ CUresult FunctionAttribute(int* value, CUfunction_attribute attribute, const Fun
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       *value = GetEnvironment().shared_memory;
       return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+      *value = static_cast<int>(function->local_bytes);
+      return CUDA_SUCCESS;
     default:
       *value = 0;
       return CUDA_SUCCESS;
@@ -102,11 +109,11 @@ CUresult FunctionAttribute(int* value, CUfunction_attribute attribute, const Fun
 
 extern "C" {
 
-CUresult cuModuleLoad(CUmodule* module, const char*) { return Load("cuModuleLoad", module); }
-CUresult cuModuleLoadData(CUmodule* module, const void*) { return Load("cuModuleLoadData", module); }
-CUresult cuModuleLoadFatBinary(CUmodule* module, const void*) { return Load("cuModuleLoadFatBinary", module); }
-CUresult cuModuleLoadDataEx(CUmodule* module, const void*, unsigned, CUjit_option*, void**) {
-  return Load("cuModuleLoadDataEx", module);
+CUresult cuModuleLoad(CUmodule* module, const char*) { return Load("cuModuleLoad", module, nullptr); }
+CUresult cuModuleLoadData(CUmodule* module, const void* image) { return Load("cuModuleLoadData", module, image); }
+CUresult cuModuleLoadFatBinary(CUmodule* module, const void*) { return Load("cuModuleLoadFatBinary", module, nullptr); }
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**) {
+  return Load("cuModuleLoadDataEx", module, image);
 }
 
 CUresult cuModuleUnload(CUmodule module) { return Unload("cuModuleUnload", module); }
@@ -129,10 +136,12 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* pointer, size_t* bytes, CUmodule modu
   return GetVariable(pointer, bytes, module, name);
 }
 
-CUresult cuLibraryLoadData(CUlibrary* library, const void*, CUjit_option*, void**, unsigned, CUlibraryOption*, void**,
-                           unsigned) {
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
+                           void**, unsigned) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  *library = reinterpret_cast<CUlibrary>(new Module());
+  auto* const module = new Module();
+  module->local_bytes = LocalBytesInPtx(code);
+  *library = reinterpret_cast<CUlibrary>(module);
   return CUDA_SUCCESS;
 }
 

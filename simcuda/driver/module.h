@@ -25,12 +25,14 @@ struct Function {
   std::string name;
   Module* module = nullptr;
   CodeVersion code;
-  Recipe recipe;  // of what it computes
+  Recipe recipe;             // of what it computes
+  uint64_t local_bytes = 0;  // that a thread needs
 };
 
 struct Module {
   std::unordered_map<std::string, std::unique_ptr<Function>> functions;
-  std::unordered_map<std::string, uint64_t> variables;  // device addresses
+  std::unordered_map<std::string, uint64_t> variables;    // device addresses
+  std::unordered_map<std::string, uint64_t> local_bytes;  // of kernels, where the image says it (ptx.h)
 };
 
 }  // namespace simcuda

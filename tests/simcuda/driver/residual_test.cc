@@ -55,6 +55,59 @@ TEST(ResidualTest, CodeThatDoesNotFitIsAnError) {
             0);
 }
 
+constexpr char kPtx[] = R"(// comment with .entry no()
+.version 8.0
+.target sm_90
+.visible .entry small() { .local .align 4 .b8 __local_depot0[2048]; ret; }
+.visible .entry large(.param .u64 large_param_0) {
+  .local .align 16 .b8 __local_depot1[4096];  /* .local .b8 not[9]; */
+  .reg .b32 %r<2>;
+  ld.local.u32 %r1, [__local_depot1];
+  ret;
+}
+.visible .entry none() { ret; })";
+
+CUresult LaunchKernel(CUmodule module, const char* name) {
+  CUfunction function = nullptr;
+  EXPECT_EQ(cuModuleGetFunction(&function, module, name), CUDA_SUCCESS);
+  return cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr);
+}
+
+// An H100 has 132 multiprocessors of 2,048 threads, and each thread 1 KiB anyway: 792 MiB for 4 KiB.
+TEST(ResidualTest, TheLargestKernelsLocalMemoryStays) {
+  EXPECT_EQ(RunInChild(kSizes,
+                       [] {
+                         UsePrimaryContext();
+                         CUmodule module = nullptr;
+                         ASSERT_EQ(cuModuleLoadData(&module, kPtx), CUDA_SUCCESS);
+                         const size_t free_before = FreeBytes();
+                         EXPECT_EQ(LaunchKernel(module, "none"), CUDA_SUCCESS);
+                         EXPECT_EQ(FreeBytes(), free_before);
+                         EXPECT_EQ(LaunchKernel(module, "small"), CUDA_SUCCESS);
+                         EXPECT_EQ(FreeBytes(), free_before - 264 * kMebibyte);
+                         EXPECT_EQ(LaunchKernel(module, "large"), CUDA_SUCCESS);
+                         EXPECT_EQ(FreeBytes(), free_before - 792 * kMebibyte);
+                         EXPECT_EQ(LaunchKernel(module, "small"), CUDA_SUCCESS);
+                         EXPECT_EQ(FreeBytes(), free_before - 792 * kMebibyte);
+                         // A stack of that size takes nothing more.
+                         EXPECT_EQ(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096), CUDA_SUCCESS);
+                         EXPECT_EQ(FreeBytes(), free_before - 792 * kMebibyte);
+                       }),
+            0);
+}
+
+TEST(ResidualTest, LocalMemoryThatDoesNotFitIsAnError) {
+  EXPECT_EQ(RunInChild({{"SIMCUDA_MEM_MB", "300"}, {"SIMCUDA_CTX_MB", "100"}, {"SIMCUDA_MODULE_KB", "6144"}},
+                       [] {
+                         UsePrimaryContext();
+                         CUmodule module = nullptr;
+                         ASSERT_EQ(cuModuleLoadData(&module, kPtx), CUDA_SUCCESS);
+                         EXPECT_EQ(LaunchKernel(module, "large"), CUDA_ERROR_OUT_OF_MEMORY);
+                         EXPECT_EQ(LaunchKernel(module, "none"), CUDA_SUCCESS);
+                       }),
+            0);
+}
+
 TEST(ResidualTest, LimitsEnlargeTheContext) {
   EXPECT_EQ(RunInChild(kSizes,
                        [] {
