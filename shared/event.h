@@ -72,6 +72,7 @@ enum class EventKind : uint8_t {
   kExistingEnd = 50,
   kAllocatorUse = 52,  // 51 is of imports alone
   kTensorData = 53,
+  kLocalMemory = 54,
 };
 
 // Whose call was recorded. See trace.proto, Layer.

@@ -10,6 +10,7 @@
 
 #include "shim/hooks/cuda_api.h"
 #include "shim/hooks/device.h"
+#include "shim/hooks/kernels.h"
 #include "shim/hooks/measure.h"
 #include "shim/hooks/record.h"
 
@@ -45,7 +46,10 @@ CUresult Destroy(ApiId api, Real real, uint64_t context) {
   if (context == 0) return real();
   const CUresult result = RecordBefore(
       api, EventKind::kContextDestroy, Memory::kDevice, [&](Event& event) { event.handle = context; }, real);
-  if (result == CUDA_SUCCESS) RemoveOwnContext(context);
+  if (result == CUDA_SUCCESS) {
+    RemoveOwnContext(context);
+    ForgetLocalMemory();
+  }
   return result;
 }
 
@@ -56,15 +60,21 @@ CUresult Release(ApiId api, Real real, CUdevice device) {
       api, EventKind::kContextDestroy, [&] { return PrimaryIsActive(device); }, real,
       [&](Event& event, bool was_active) {
         event.device = static_cast<int16_t>(device);
-        if (!was_active || PrimaryIsActive(device)) event.kind = EventKind::kUnspecified;
+        if (!was_active || PrimaryIsActive(device)) {
+          event.kind = EventKind::kUnspecified;
+        } else {
+          ForgetLocalMemory();
+        }
       });
 }
 
 template <typename Real>
 CUresult Reset(ApiId api, Real real, CUdevice device) {
-  return RecordBefore(
+  const CUresult result = RecordBefore(
       api, EventKind::kDeviceReset, Memory::kDevice, [&](Event& event) { event.device = static_cast<int16_t>(device); },
       real);
+  if (result == CUDA_SUCCESS) ForgetLocalMemory();
+  return result;
 }
 
 }  // namespace

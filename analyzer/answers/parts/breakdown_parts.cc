@@ -101,6 +101,8 @@ std::vector<BreakdownPart> PartsOf(const MemoryBreakdown& breakdown, const Repor
       driver.contexts, Basis::kMeasured);
   add("context_estimate", "CUDA context, by the first sample", breakdown.context_estimate, Basis::kDerived);
   add("modules", absl::StrCat("loaded modules (", driver.module_count, ")"), driver.modules, Basis::kMeasured);
+  add("local_memory", absl::StrCat("local memory of kernels (", FormatBytes(driver.local_thread), " a thread)"),
+      driver.local, Basis::kDerived);
   add("static_variables", "static variables, by CUPTI", breakdown.cupti.static_bytes, Basis::kMeasured);
   add("unseen_calls", "calls past the recorder, by CUPTI", breakdown.cupti.unseen_bytes, Basis::kMeasured);
   add("rounding", "rounding to CUDA's pages", driver.Rounding(), Basis::kDerived);

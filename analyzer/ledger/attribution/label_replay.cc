@@ -27,6 +27,23 @@ bool IsHost(const CudaAllocation& allocation) {
 }
 bool IsHost(const PhysicalHandle&) { return false; }
 
+// Of LabelReplay::cuda_labels_, which has none of blocks.
+size_t LabelsOf(Held kind) { return kind == Held::kDriver ? 2 : kind == Held::kPhysical ? 1 : 0; }
+
+CudaLife LifeOf(const DriverPiece& piece, const BlockLabel& label) {
+  CudaLife life;
+  life.alloc_event = label.alloc_event;
+  life.address = piece.handle;
+  life.size = piece.size;
+  life.stack = piece.stack;
+  life.time_ns = piece.time_ns;
+  life.slot = piece.slot;
+  life.thread = piece.thread;
+  life.api = piece.api;
+  life.layer = piece.layer;
+  return life;
+}
+
 }  // namespace
 
 int Strength(TensorRole role) {
@@ -62,7 +79,7 @@ void LabelReplay::OnAlloc(Held kind, uint32_t place) {
     visitor_->BlockAllocated(block);
     return;
   }
-  std::vector<BlockLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
+  std::vector<BlockLabel>& labels = cuda_labels_[LabelsOf(kind)];
   if (place >= labels.size()) labels.resize(std::max<size_t>(place + 1, labels.size() * 2));
   BlockLabel& label = labels[place] = {};
   label.alloc_event = Born();
@@ -86,8 +103,10 @@ void LabelReplay::End(Held kind, uint32_t place, bool alive) {
 void LabelReplay::Show(Held kind, uint32_t place, bool alive, LabelVisitor* visitor) const {
   if (kind == Held::kBlock) return visitor->BlockEnded(state().blocks()[place], labels_[place], replay_.index(), alive);
   const CudaMemory& cuda = state().cuda();
-  const std::vector<BlockLabel>& labels = cuda_labels_[kind == Held::kPhysical ? 1 : 0];
+  const std::vector<BlockLabel>& labels = cuda_labels_[LabelsOf(kind)];
   const BlockLabel label = place < labels.size() ? labels[place] : BlockLabel{};
+  if (kind == Held::kDriver)
+    return visitor->DriverEnded(LifeOf(state().driver_pieces()[place], label), replay_.index());
   CudaLife life;
   life.label = label;
   life.alloc_event = label.alloc_event;

@@ -68,6 +68,7 @@ class LabelVisitor {
   virtual void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) = 0;
   virtual void CudaEnded(const CudaLife&, uint64_t /*end*/) {}     // outside of PyTorch's allocator
   virtual void HostEnded(const CudaLife&, uint64_t /*end*/) {}     // pinned or managed: of no device, slot 0
+  virtual void DriverEnded(const CudaLife&, uint64_t /*end*/) {}   // contexts and modules: part of no total
   virtual void SegmentEnded(const CudaLife&, uint64_t /*end*/) {}  // counted as reserved by PyTorch
   virtual void BlockAllocated(const TorchBlock&) {}
   // Event number `index` took effect, on the totals of this slot. Not of labels.
@@ -132,7 +133,7 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
   LabelVisitor* visitor_ = nullptr;
   bool is_beginning_ = false;
   std::vector<BlockLabel> labels_;                     // by place
-  std::vector<BlockLabel> cuda_labels_[2];             // of allocations and of physical handles, by place
+  std::vector<BlockLabel> cuda_labels_[3];             // of allocations, physical handles, the driver's, by place
   absl::flat_hash_map<uint64_t, uint32_t> tensor_of_;  // by implementation: Tensor.id; 0: of several
   size_t known_tensors_ = 0;                           // that it was made of
   absl::btree_map<uint64_t, uint32_t> allocation_at_;  // by address

@@ -27,6 +27,9 @@ class Visitors final : public LabelVisitor {
   void HostEnded(const CudaLife& life, uint64_t end) override {
     for (LabelVisitor* visitor : visitors_) visitor->HostEnded(life, end);
   }
+  void DriverEnded(const CudaLife& life, uint64_t end) override {
+    for (LabelVisitor* visitor : visitors_) visitor->DriverEnded(life, end);
+  }
   void SegmentEnded(const CudaLife& life, uint64_t end) override {
     for (LabelVisitor* visitor : visitors_) visitor->SegmentEnded(life, end);
   }

@@ -76,7 +76,8 @@ GPUMEM_FIELDS(ServedRetries, device, count, failed_calls, released, released_cal
 
 // What devices and the sampler say.
 GPUMEM_FIELDS(DriverUse, contexts, context_count, contexts_not_measured, modules, module_count, modules_not_measured,
-              graphs, rounding, small_bytes, small_requested, stream_ordered, stream_ordered_in_own_pools)
+              local, local_thread, graphs, rounding, small_bytes, small_requested, stream_ordered,
+              stream_ordered_in_own_pools)
 GPUMEM_FIELDS(OtherProcess, pid, name, bytes)
 GPUMEM_FIELDS(DeviceReading, time_ns, took_ns, cause, own_process, total, used, free, driver_reserved, own,
               pool_reserved, other_count, others, known, driver, steady)

@@ -67,6 +67,7 @@ struct DriverUse {
   uint64_t contexts = 0, context_count = 0, contexts_not_measured = 0;
   uint64_t modules = 0, module_count = 0, modules_not_measured = 0;
   uint64_t graphs = 0;                       // reserved by CUDA graphs
+  uint64_t local = 0, local_thread = 0;      // local memory of kernels; the most that a thread of one needs
   uint64_t rounding = 0;                     // of allocations that fill pages of 2 MiB
   uint64_t small_bytes = 0;                  // allocations that share pages, in steps of 512 bytes
   uint64_t small_requested = 0;              // the same as asked for
@@ -80,7 +81,7 @@ struct DriverUse {
   }
   bool operator==(const DriverUse&) const = default;
 
-  uint64_t Stated() const { return contexts + modules + graphs; }
+  uint64_t Stated() const { return contexts + modules + graphs + local; }
 };
 
 // How this process was found among the device's. Numbers of trace.proto's OwnProcess.

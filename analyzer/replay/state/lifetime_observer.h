@@ -21,6 +21,7 @@ enum class Held : uint8_t {
   kBlock,       // blocks()
   kAllocation,  // cuda().allocations(), without the memory of graphs: its size is stated anew again and again
   kPhysical,    // cuda().physicals()
+  kDriver,      // driver_pieces(): part of no total
 };
 
 class LifetimeObserver {

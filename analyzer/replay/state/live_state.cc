@@ -12,20 +12,20 @@ namespace {
 
 // trace.proto's EventKind.
 constexpr uint32_t kContextCreate = 20, kContextDestroy = 21, kModuleLoad = 22, kModuleUnload = 23, kGraphMemory = 26;
-constexpr uint32_t kContextGrowth = 43;
+constexpr uint32_t kContextGrowth = 43, kLocalMemory = 54;
 
 }  // namespace
 
 bool DriverUseTable::Concerns(uint32_t kind) {
   return (kind >= kContextCreate && kind <= kModuleUnload) || kind == kGraphMemory || kind == kContextGrowth ||
-         kind == trace::DEVICE_RESET;
+         kind == kLocalMemory || kind == trace::DEVICE_RESET;
 }
 
 void DriverUseTable::Count(Sort sort, uint64_t size, int64_t sign, DriverUse* use) {
   const bool is_context = sort == Sort::kContext;
   const uint64_t one = static_cast<uint64_t>(sign);
-  if (sort == Sort::kGrowth) {
-    use->contexts += one * size;
+  if (sort == Sort::kGrowth || sort == Sort::kLocal) {
+    (sort == Sort::kGrowth ? use->contexts : use->local) += one * size;
     return;
   }
   (is_context ? use->contexts : use->modules) += one * size;
@@ -34,16 +34,29 @@ void DriverUseTable::Count(Sort sort, uint64_t size, int64_t sign, DriverUse* us
 }
 
 void DriverUseTable::Add(Sort sort, uint32_t slot, const EventRow& row, Accounts* accounts) {
-  const auto [it, is_new] = alive_.try_emplace(Key(slot, sort, row.handle), row.size);
-  if (!is_new) {  // its end was lost
-    Count(sort, it->second, -1, &accounts->device(slot).driver);
-    it->second = row.size;
-  }
+  const Key key(slot, sort, row.handle);
+  if (const auto old = alive_.find(key); old != alive_.end()) Remove(old, accounts);  // its end was lost
+  DriverPiece piece;
+  piece.handle = row.handle;
+  piece.size = row.size;
+  piece.stack = row.stack;
+  piece.time_ns = row.time_ns;
+  piece.slot = slot;
+  piece.thread = row.thread;
+  piece.api = row.api;
+  piece.layer = static_cast<uint8_t>(row.layer);
+  piece.sort = sort;
+  piece.thread_bytes = sort == Sort::kLocal ? row.requested_size : 0;
   Count(sort, row.size, 1, &accounts->device(slot).driver);
+  const uint32_t place = alive_[key] = pieces_.Add(piece);
+  if (observer_ != nullptr) observer_->OnAlloc(Held::kDriver, place);
 }
 
-void DriverUseTable::Remove(std::map<Key, uint64_t>::iterator it, Accounts* accounts) {
-  Count(std::get<Sort>(it->first), it->second, -1, &accounts->device(std::get<0>(it->first)).driver);
+void DriverUseTable::Remove(std::map<Key, uint32_t>::iterator it, Accounts* accounts) {
+  const DriverPiece& piece = pieces_[it->second];
+  if (observer_ != nullptr) observer_->OnFree(Held::kDriver, it->second);
+  Count(piece.sort, piece.size, -1, &accounts->device(piece.slot).driver);
+  pieces_.Remove(it->second);
   alive_.erase(it);
 }
 
@@ -64,10 +77,19 @@ void DriverUseTable::Apply(const EventRow& row, Accounts* accounts) {
       return Add(Sort::kContext, slot, row, accounts);
     case kContextDestroy:
       remove(Sort::kGrowth);
+      remove(Sort::kLocal);
       return remove(Sort::kContext);
-    case kContextGrowth:
-      alive_[Key(slot, Sort::kGrowth, row.handle)] += row.size;
+    case kContextGrowth: {
+      const auto grown = alive_.find(Key(slot, Sort::kGrowth, row.handle));
+      if (grown == alive_.end()) return Add(Sort::kGrowth, slot, row, accounts);
+      pieces_[grown->second].size += row.size;
       return Count(Sort::kGrowth, row.size, 1, &accounts->device(slot).driver);
+    }
+    case kLocalMemory: {
+      uint64_t& most = accounts->device(slot).driver.local_thread;
+      most = std::max(most, row.requested_size);
+      return Add(Sort::kLocal, slot, row, accounts);
+    }
     case kModuleLoad:
       return Add(Sort::kModule, slot, row, accounts);
     case kModuleUnload:

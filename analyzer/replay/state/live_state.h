@@ -31,6 +31,18 @@
 
 namespace gpumem {
 
+// What of a device's memory the driver took beside the sizes that were asked for, with who made it do so.
+struct DriverPiece {
+  // Growth and local memory: of the context of that handle.
+  enum class Sort : uint8_t { kContext, kModule, kGrowth, kLocal };
+  uint64_t handle = 0, size = 0, stack = 0, time_ns = 0;  // size 0 = not measured
+  uint64_t thread_bytes = 0;                              // local memory: of a thread
+  uint32_t slot = 0, thread = 0, api = 0;
+  uint8_t layer = 0;
+  Sort sort = Sort::kContext;
+  bool live = false;
+};
+
 // DriverUseTable: the contexts, modules and graphs that are alive, with what each was measured to take of its device.
 // Keeps Accounts' DriverUse up to date. Copyable value, so that a replay can go on from a copy. Not thread-safe.
 //
@@ -39,17 +51,22 @@ class DriverUseTable {
  public:
   static bool Concerns(uint32_t kind);
   void Apply(const EventRow& row, Accounts* accounts);
+  void Observe(LifetimeObserver* observer) { observer_ = observer; }  // LiveState::Observe
+  // Graphs' memory is none of them: its size is stated anew again and again.
+  const Slab<DriverPiece>& pieces() const { return pieces_; }
 
  private:
-  enum class Sort : uint8_t { kContext, kModule, kGrowth };  // growth: of the context of that handle
-  using Key = std::tuple<uint32_t, Sort, uint64_t>;          // slot, sort, handle
+  using Sort = DriverPiece::Sort;
+  using Key = std::tuple<uint32_t, Sort, uint64_t>;  // slot, sort, handle
 
   void Add(Sort sort, uint32_t slot, const EventRow& row, Accounts* accounts);
-  void Remove(std::map<Key, uint64_t>::iterator it, Accounts* accounts);
+  void Remove(std::map<Key, uint32_t>::iterator it, Accounts* accounts);
   void RemoveDevice(uint32_t slot, Accounts* accounts);
   static void Count(Sort sort, uint64_t size, int64_t sign, DriverUse* use);
 
-  std::map<Key, uint64_t> alive_;  // to the size; 0 = not measured
+  Slab<DriverPiece> pieces_;
+  std::map<Key, uint32_t> alive_;  // to the place
+  LifetimeObserver* observer_ = nullptr;
 };
 
 // EarlierBlocks: PyTorch's blocks that were alive where events are missing, by address. A block that begins later where
@@ -111,6 +128,7 @@ class LiveState {
   void Observe(LifetimeObserver* observer) {
     observer_ = observer;
     cuda_.Observe(observer);
+    driver_use_.Observe(observer);
   }
 
   // Forgets what is alive and takes what a file of a series began with instead; or, where the snapshot is only of
@@ -142,6 +160,7 @@ class LiveState {
   const CudaMemory& cuda() const { return cuda_; }
   const ResidualMemory& residual() const { return residual_; }
   const Slab<TorchBlock>& blocks() const { return blocks_; }
+  const Slab<DriverPiece>& driver_pieces() const { return driver_use_.pieces(); }
   // The block that begins at an address; AddressIndex::kNone where none does.
   uint32_t FindBlock(uint64_t address) const { return address == 0 ? AddressIndex::kNone : block_index_.Find(address); }
   // Each thing that lives, as visit(Held, place).
@@ -150,6 +169,7 @@ class LiveState {
     blocks_.ForEachPlace([&](uint32_t place, const TorchBlock&) { visit(Held::kBlock, place); });
     cuda_.allocations().ForEachPlace([&](uint32_t place, const CudaAllocation&) { visit(Held::kAllocation, place); });
     cuda_.physicals().ForEachPlace([&](uint32_t place, const PhysicalHandle&) { visit(Held::kPhysical, place); });
+    driver_pieces().ForEachPlace([&](uint32_t place, const DriverPiece&) { visit(Held::kDriver, place); });
   }
   // What a copy costs: things that live, and places of those that lived.
   size_t places() const { return blocks_.places() + cuda_.places(); }

@@ -170,6 +170,25 @@ TEST(Counters, AContextGrowsAndGoesWhole) {
   EXPECT_EQ(device.residual.context_bytes, 0u);
 }
 
+// What a kernel's threads take goes with the context, and a larger kernel takes the place of a smaller one.
+TEST(Counters, LocalMemoryIsThatOfTheLargestKernel) {
+  testing::TraceBuilder trace;
+  trace.Device(0, "GPU", 1000 * kMiB);
+  trace.Event(TimedRow(trace::CONTEXT_CREATE, kSecond, 0, 400 * kMiB));
+  EventRow small = TimedRow(trace::LOCAL_MEMORY, kSecond + 1, 0, 16 * kMiB);
+  small.requested_size = 2048;
+  EventRow large = TimedRow(trace::LOCAL_MEMORY, kSecond + 2, 0, 48 * kMiB);
+  large.requested_size = 4096;
+  trace.Event(small).Event(large).Event(TimedRow(trace::ALLOC, kSecond + 3, kAddress, 2 * kMiB));
+  trace.Event(TimedRow(trace::CONTEXT_DESTROY, 2 * kSecond, 0, 0));
+  trace.End();
+  const DeviceAnalysis device = AnalyzeTrace(trace).devices.at(0);
+  EXPECT_EQ(device.breakdown_at_peak.driver.local, 48 * kMiB);
+  EXPECT_EQ(device.breakdown_at_peak.driver.local_thread, 4096u);
+  EXPECT_EQ(device.breakdown_at_peak.driver.Stated(), 448 * kMiB);
+  EXPECT_EQ(device.breakdown_at_end.driver.local, 0u);
+}
+
 // A context that nobody could measure, 100 MiB on top, and what a library has besides (30 MiB) later on.
 testing::TraceBuilder FirstContext() {
   testing::TraceBuilder trace;

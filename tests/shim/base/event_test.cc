@@ -52,6 +52,7 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kOomAllocator), pb::OOM_ALLOCATOR);
   EXPECT_EQ(Number(EventKind::kOomPool), pb::OOM_POOL);
   EXPECT_EQ(Number(EventKind::kContextGrowth), pb::CONTEXT_GROWTH);
+  EXPECT_EQ(Number(EventKind::kLocalMemory), pb::LOCAL_MEMORY);
   EXPECT_EQ(Number(EventKind::kTensor), pb::TENSOR);
   EXPECT_EQ(Number(EventKind::kSaved), pb::SAVED);
   EXPECT_EQ(Number(EventKind::kOptimizerStep), pb::OPTIMIZER_STEP);
@@ -61,7 +62,7 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kExistingEnd), pb::EXISTING_END);
   EXPECT_EQ(Number(EventKind::kAllocatorUse), pb::ALLOCATOR_USE);
   EXPECT_EQ(Number(EventKind::kTensorData), pb::TENSOR_DATA);
-  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kTensorData));
+  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kLocalMemory));
 }
 
 TEST(EventTest, LayersAndMemoryAreTheSchemas) {

@@ -76,6 +76,22 @@ CUresult PrimaryGetState(CUdevice, unsigned int* flags, int* active) {
   *flags = 0;
   return Tell(active, g_driver.primary_is_active);
 }
+CUresult FuncGetAttribute(int* out, CUfunction_attribute attribute, CUfunction) {
+  EXPECT_EQ(attribute, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
+  return Tell(out, g_driver.local_of_function);
+}
+CUresult KernelGetAttribute(int* out, CUfunction_attribute attribute, CUkernel, CUdevice device) {
+  EXPECT_EQ(attribute, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
+  EXPECT_EQ(device, g_driver.device);
+  return Tell(out, g_driver.local_of_kernel);
+}
+CUresult CtxGetLimit(size_t* out, CUlimit limit) {
+  EXPECT_EQ(limit, CU_LIMIT_STACK_SIZE);
+  return Tell(out, 1024);
+}
+CUresult DeviceGetAttribute(int* out, CUdevice_attribute attribute, CUdevice) {
+  return Tell(out, attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 4 : 100);
+}
 CUresult GetProcAddress(const char* symbol, void** out, int, cuuint64_t, CUdriverProcAddressQueryResult*) {
   return Tell(out, Find(g_driver.functions, std::string(symbol)));
 }
@@ -127,6 +143,10 @@ void* DriverFunction(const char* name) {
       Named("cuStreamIsCapturing_ptsz", &StreamIsCapturingPerThread),
       Named("cuDevicePrimaryCtxGetState", &PrimaryGetState),
       Named("cuGetProcAddress_v2", &GetProcAddress),
+      Named("cuFuncGetAttribute", &FuncGetAttribute),
+      Named("cuKernelGetAttribute", &KernelGetAttribute),
+      Named("cuCtxGetLimit", &CtxGetLimit),
+      Named("cuDeviceGetAttribute", &DeviceGetAttribute),
   };
   void* found = Find(functions, std::string(name));
   EXPECT_NE(found, nullptr) << name;

@@ -39,6 +39,8 @@ std::string KindName(EventKind kind) {
       return "TensorData";
     case EventKind::kSaved:
       return "Saved";
+    case EventKind::kLocalMemory:
+      return "LocalMemory";
     default:
       return "kind " + std::to_string(number);
   }

@@ -52,6 +52,7 @@ struct FakeDriver {
   uint64_t pool_used = 11;
   uint64_t pool_reserved = 22;
   uint64_t graph_reserved = 0;
+  int local_of_function = 0, local_of_kernel = 0;  // bytes a thread
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstreamCaptureStatus capture_per_thread = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
