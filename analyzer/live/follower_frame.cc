@@ -128,6 +128,7 @@ void TraceFollower::AddSteps(LiveProcess* frame) const {
     if (!step.complete) continue;
     levels.allocated.push_back(static_cast<double>(step.peak.values.allocated));
     levels.reserved.push_back(static_cast<double>(step.peak.values.reserved));
+    levels.beside.push_back(static_cast<double>(step.peak.values.other));
     outlook.level = step.peak.values.allocated;
     outlook.last_step = step.number;
   }
@@ -143,14 +144,14 @@ void TraceFollower::AddSteps(LiveProcess* frame) const {
     outlook.sentence = "not known: there is no GPU memory in this trace";
     return;
   }
-  outlook.overhead = device->now.other;
+  outlook.overhead = outlook.beside = device->now.other;
   if (const DeviceStatement* const said = tally_.statement(SlotOfDevice(device->device))) {
     if (said->own && *said->own > said->reserved) outlook.overhead = *said->own - said->reserved;
     outlook.overhead += said->others;
   }
   if (device->capacity > outlook.overhead)
     outlook.limit.low = outlook.limit.high = static_cast<double>(device->capacity - outlook.overhead);
-  JudgeOutlook(levels, &outlook);
+  JudgeOutlook(std::move(levels), &outlook);
   frame->steps.per_step = outlook.forecast.per_step;
 }
 

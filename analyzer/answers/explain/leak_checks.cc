@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "answers/explain/checks.h"
 #include "answers/report/leak_words.h"
@@ -25,8 +26,9 @@ Check AskOfLeak(const char* id, const char* question) {
   return MakeCheck(CheckTopic::kLeak, absl::StrCat("leak.", id), question);
 }
 
-// Growth of one kind: the worst row, and how many others there are.
-Check Growth(const char* id, const char* question, LeakKind kind, const ExplainSubject& subject) {
+// Growth of some kinds, on the device or of none: the worst row, and how many others there are.
+Check Growth(const char* id, const char* question, const std::vector<LeakKind>& kinds, const ExplainSubject& subject,
+             bool of_host = false) {
   Check check = AskOfLeak(id, question);
   const LeakFindings& findings = *subject.input->leaks;
   if (findings.loops.empty()) {
@@ -34,13 +36,13 @@ Check Growth(const char* id, const char* question, LeakKind kind, const ExplainS
     check.evidence = "nothing repeats often enough to judge growth: record more steps";
     return check;
   }
-  const LeakDevice* const device = LeaksOf(findings, subject.device->device);
+  const LeakDevice* const device = LeaksOf(findings, of_host ? kHostDevice : subject.device->device);
   const LeakRow* worst = nullptr;
   uint64_t others = 0;
   double rate = 0;
   for (size_t i = 0; device != nullptr && i < device->rows.size(); ++i) {
     const LeakRow& row = device->rows[i];
-    if (row.kind != kind || row.status != LeakStatus::kGrowing) continue;
+    if (!absl::c_linear_search(kinds, row.kind) || row.status != LeakStatus::kGrowing) continue;
     rate += row.bytes_per_iteration;
     worst == nullptr ? void(worst = &row) : void(++others);
   }
@@ -59,7 +61,7 @@ Check Growth(const char* id, const char* question, LeakKind kind, const ExplainS
   if (others != 0)
     absl::StrAppend(&check.evidence, "; ", FormatCountOf(others, "other line grows", "other lines grow"));
   check.action = LeakRemark(*worst, findings);
-  if (kind == LeakKind::kAllocator) {
+  if (kinds.front() == LeakKind::kAllocator) {
     const std::vector<ReserveRemedy> remedies = Remedies(*subject.device, *subject.input, kPercentOfReserved);
     if (!remedies.empty()) check.action = remedies.front().text;
   }
@@ -67,7 +69,7 @@ Check Growth(const char* id, const char* question, LeakKind kind, const ExplainS
     check.action =
         "find what keeps it: gpumemshim ctl tensors PID names the objects that hold a tensor, in a running program";
   check.saving = {SavingBasis::kExact, static_cast<uint64_t>(std::llround(rate)), true};
-  check.is_minor = !GrowsEnough(*subject.input, *subject.device);
+  check.is_minor = of_host ? !HostGrowsEnough(*subject.input) : !GrowsEnough(*subject.input, *subject.device);
   if (check.is_minor) absl::StrAppend(&check.evidence, "; too little for a verdict");
   return check;
 }
@@ -131,13 +133,17 @@ std::vector<Check> LeakChecks(const ExplainSubject& subject) {
     return {check};
   }
   if (subject.input->leaks->loops.empty())
-    return {Growth("tensors", "Does any line keep more memory from step to step?", LeakKind::kMemory, subject),
+    return {Growth("tensors", "Does any line keep more memory from step to step?", {LeakKind::kMemory}, subject),
             Survivors(subject), Pinned(*subject.input->analysis)};
   std::vector<Check> checks = {
-      Growth("tensors", "Does any line keep more memory from step to step?", LeakKind::kMemory, subject),
-      Growth("graphs", "Is a growing number of autograd graphs kept alive?", LeakKind::kGraph, subject),
-      Growth("outside_pytorch", "Does CUDA memory outside of PyTorch grow?", LeakKind::kOutside, subject),
-      Growth("reserved", "Does PyTorch reserve more and more beyond what is allocated?", LeakKind::kAllocator, subject),
+      Growth("tensors", "Does any line keep more memory from step to step?", {LeakKind::kMemory}, subject),
+      Growth("graphs", "Is a growing number of autograd graphs kept alive?", {LeakKind::kGraph}, subject),
+      Growth("outside_pytorch", "Does CUDA memory outside of PyTorch grow?", {LeakKind::kOutside, LeakKind::kDriver},
+             subject),
+      Growth("host", "Does pinned or managed memory grow?", {LeakKind::kHost, LeakKind::kManaged}, subject,
+             /*of_host=*/true),
+      Growth("reserved", "Does PyTorch reserve more and more beyond what is allocated?", {LeakKind::kAllocator},
+             subject),
       Stopped(subject),
       Survivors(subject),
       Pinned(*subject.input->analysis)};

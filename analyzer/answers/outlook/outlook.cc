@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,7 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kStepsForPace = 50;
+constexpr double kLeastBesideRise = 1 << 20;  // of memory beside PyTorch's: less is none
 // Steps left, of the steps that it has been growing.
 constexpr double kCritical = 0.1, kHigh = 0.3;
 
@@ -64,6 +66,45 @@ double RoomAtThisRatio(const StepLevels& levels, size_t since, double most_reser
   const double reserved = levels.reserved.back() - levels.reserved[since];
   if (allocated <= 0 || reserved < allocated) return most_reserved;
   return levels.allocated.back() + std::max(0.0, most_reserved - levels.reserved.back()) * allocated / reserved;
+}
+
+// What the driver takes for contexts and code, where lines of the program make it take more from step to step. Levels
+// that are as many as the steps and end with the last one.
+uint64_t AddDriver(const ReportInput& input, int device, std::vector<double>* levels) {
+  const LeakDevice* const found = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, device);
+  uint64_t last = 0;
+  for (size_t i = 0; found != nullptr && i < found->rows.size(); ++i) {
+    const LeakRow& row = found->rows[i];
+    const bool is_counted = row.kind == LeakKind::kDriver && row.status == LeakStatus::kGrowing &&
+                            input.leaks->loops[row.loop].are_steps && !row.bytes.empty() &&
+                            row.bytes.size() <= levels->size();
+    if (!is_counted) continue;
+    const size_t before = levels->size() - row.bytes.size();
+    for (size_t at = 0; at < row.bytes.size(); ++at) (*levels)[before + at] += static_cast<double>(row.bytes[at]);
+    last += static_cast<uint64_t>(std::max<int64_t>(row.bytes.back(), 0));
+  }
+  return last;
+}
+
+// Other memory of the process grows, too: it is counted like PyTorch's blocks, and so is the room that it has.
+void CountBeside(StepLevels* levels, Outlook* outlook) {
+  if (levels->beside.size() != levels->allocated.size() || levels->beside.empty()) return;
+  if (levels->beside.back() - levels->beside.front() < kLeastBesideRise) return;
+  outlook->counts_beside = true;
+  for (size_t i = 0; i < levels->beside.size(); ++i) {
+    levels->allocated[i] += levels->beside[i];
+    levels->reserved[i] += levels->beside[i];
+  }
+  outlook->level += static_cast<uint64_t>(levels->beside.back());
+  const auto part = static_cast<double>(std::min(outlook->beside, outlook->overhead));
+  outlook->overhead -= static_cast<uint64_t>(part);
+  outlook->limit.low += part;
+  outlook->limit.high += part;
+}
+
+// Of the stretch: most of its growth is not PyTorch's.
+bool GrowsBeside(const StepLevels& levels, size_t since) {
+  return 2 * (levels.beside.back() - levels.beside[since]) >= levels.allocated.back() - levels.allocated[since];
 }
 
 std::string CauseOf(const ReportInput& input, int device) {
@@ -147,15 +188,19 @@ double StepPace(std::vector<double> took) {
   return took[took.size() / 2];
 }
 
-void JudgeOutlook(const StepLevels& levels, Outlook* outlook) {
+void JudgeOutlook(StepLevels levels, Outlook* outlook) {
   if (outlook->limit.high <= 0) {
     outlook->sentence = "not known: this trace does not say how much memory the GPU has";
     return;
   }
+  CountBeside(&levels, outlook);
   outlook->forecast = ForecastOf(levels.allocated, outlook->limit);
   if (outlook->forecast.per_step > 0) {
     const double room = RoomAtThisRatio(levels, outlook->forecast.grows_since, outlook->limit.high);
     outlook->limit.low = std::min(outlook->limit.low, room);
+    // What CUDA is asked for beside PyTorch has no use for what is idle in PyTorch's segments.
+    if (outlook->counts_beside && GrowsBeside(levels, outlook->forecast.grows_since))
+      outlook->limit.high = std::min(outlook->limit.high, std::max(room, outlook->limit.low));
     outlook->forecast = ForecastOf(levels.allocated, outlook->limit);
   }
   outlook->phase = PhaseOf(levels.allocated, outlook->forecast);
@@ -179,6 +224,7 @@ Outlook OutlookOf(const ReportInput& input) {
     if (!each.step.complete || !is_asked) continue;
     levels.allocated.push_back(static_cast<double>(each.step.peak.values.allocated));
     levels.reserved.push_back(static_cast<double>(each.step.peak.values.reserved));
+    levels.beside.push_back(static_cast<double>(each.step.peak.values.other));
     outlook.level = each.step.peak.values.allocated;
     outlook.last_step = each.step.number;
   }
@@ -187,13 +233,43 @@ Outlook OutlookOf(const ReportInput& input) {
   outlook.overhead = OverheadOf(*device);
   outlook.limit = LimitOf(*device, outlook.overhead);
   outlook.cause = CauseOf(input, device->device);
-  JudgeOutlook(levels, &outlook);
+  const MemoryBreakdown& end = device->breakdown_at_end;
+  outlook.beside = (end.any ? end.values.other : device->end.other) + AddDriver(input, device->device, &levels.beside);
+  JudgeOutlook(std::move(levels), &outlook);
   if (outlook.limit.high <= 0) return outlook;
   const OomEvent* const oom = OomToExplain(input.analysis->ooms);
   if (oom != nullptr && oom->final && oom->device == outlook.device) {
     outlook.sentence = absl::StrCat("it ran out of memory after step ", FormatCount(outlook.last_step),
                                     " (gpumemshim oom). Seen from there: ", outlook.sentence);
   }
+  return outlook;
+}
+
+Outlook HostOutlookOf(const ReportInput& input) {
+  Outlook outlook;
+  const LeakDevice* const host = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, kHostDevice);
+  StepLevels levels;
+  for (size_t i = 0; host != nullptr && i < host->rows.size(); ++i) {
+    const LeakRow& row = host->rows[i];
+    if (row.status != LeakStatus::kGrowing || !input.leaks->loops[row.loop].are_steps) continue;
+    levels.allocated.resize(std::max(levels.allocated.size(), row.bytes.size()));
+    const size_t before = levels.allocated.size() - row.bytes.size();
+    for (size_t at = 0; at < row.bytes.size(); ++at)
+      levels.allocated[before + at] += static_cast<double>(row.bytes[at]);
+    outlook.last_step = input.leaks->loops[row.loop].iterations;
+  }
+  if (levels.allocated.empty()) return outlook;
+  levels.reserved = levels.allocated;
+  outlook.misses_events = input.analysis->MissesEvents();
+  outlook.steps = levels.allocated.size();
+  outlook.level = static_cast<uint64_t>(std::max(0.0, levels.allocated.back()));
+  if (input.attribution != nullptr) outlook.step_ns = StepPace(Durations(input.attribution->steps));
+  const SamplingInfo& machine = input.analysis->sampling;
+  if (machine.system_total != 0)
+    outlook.limit.low = outlook.limit.high = static_cast<double>(outlook.level + machine.least_system_available);
+  outlook.cause = CauseOf(input, kHostDevice);
+  JudgeOutlook(std::move(levels), &outlook);
+  if (outlook.limit.high <= 0) outlook.sentence = "not known: this trace does not say how much RAM the machine has";
   return outlook;
 }
 

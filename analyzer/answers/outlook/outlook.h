@@ -34,8 +34,10 @@ struct Outlook {
   RiskLevel risk = RiskLevel::kLow;
   uint64_t steps = 0, last_step = 0;
   uint64_t level = 0;          // the last step's peak, bytes
-  ForecastLimit limit;         // of PyTorch's allocated bytes; 0 = not known
+  ForecastLimit limit;         // of what is counted in the levels; 0 = not known
   uint64_t overhead = 0;       // of the device: context, libraries, other processes
+  uint64_t beside = 0;         // of `overhead`: what StepLevels::beside has at the end
+  bool counts_beside = false;  // levels and limit are of PyTorch's blocks and of what is beside them, which grows
   double step_ns = 0;          // median of the last ones
   std::string cause;           // the line that grows most; "" = none does
   bool has_cause = true;       // false: lines were not judged
@@ -46,12 +48,13 @@ struct Outlook {
 // At the peaks of the complete steps, bytes.
 struct StepLevels {
   std::vector<double> allocated, reserved;
+  std::vector<double> beside;  // other CUDA memory of this process; empty = not known
 };
 
 // What the outlook has of steps, level, limit and pace is taken from it; forecast, risk and sentence are set. Where
 // PyTorch reserves more than its blocks grow by, since they do not fill its segments, the limit's lower end is what the
-// rest has room for at that ratio.
-void JudgeOutlook(const StepLevels& levels, Outlook* outlook);
+// rest has room for at that ratio. What lies beside PyTorch's blocks is counted where it grows.
+void JudgeOutlook(StepLevels levels, Outlook* outlook);
 
 // What is said of it, from all that it has but `sentence`.
 std::string SentenceOf(const Outlook& outlook);
@@ -62,8 +65,12 @@ double StepPace(std::vector<double> took);
 // Of the device whose steps were attributed. `input` needs attribution with steps, and leaks.
 Outlook OutlookOf(const ReportInput& input);
 
+// Of pinned and managed memory, in what RAM the machine has left; device -1. Without a sentence where none of it grows.
+Outlook HostOutlookOf(const ReportInput& input);
+
 // All of it, without the head of an answer about a trace.
-Document OutlookAnswer(const Outlook& outlook);
+// `host`: of HostOutlookOf, where the trace was read for it.
+Document OutlookAnswer(const Outlook& outlook, const Outlook& host = Outlook());
 
 }  // namespace gpumem
 

@@ -28,7 +28,7 @@ absl::string_view PhaseWords(Phase phase) {
 
 void AddFields(const Outlook& outlook, Document* answer) {
   constexpr char kLooked[] = "how many complete steps were looked at; the number of the last";
-  constexpr char kLimit[] = "what PyTorch can have; what of the GPU it cannot have";
+  constexpr char kLimit[] = "what `level_bytes` can be; what of the GPU it cannot have";
   constexpr char kGrowing[] = "of the stretch that grows";
   constexpr char kUntil[] = "from the last step to the limit; null where none is reached";
   const Forecast& forecast = outlook.forecast;
@@ -47,6 +47,8 @@ void AddFields(const Outlook& outlook, Document* answer) {
   answer->Field("steps", outlook.steps, kLooked);
   answer->Field("last_step", outlook.last_step, kLooked);
   answer->Field("level_bytes", outlook.level, "allocated at the last step's peak");
+  answer->Field("counts_other", outlook.counts_beside,
+                "true where other CUDA memory of the program grows: it is counted with PyTorch's blocks");
   answer->Field("limit_low_bytes", static_cast<uint64_t>(outlook.limit.low), kLimit);
   answer->Field("limit_high_bytes", static_cast<uint64_t>(outlook.limit.high), kLimit);
   answer->Field("overhead_bytes", outlook.overhead, kLimit);
@@ -64,27 +66,55 @@ void AddFields(const Outlook& outlook, Document* answer) {
   answer->Field("cause", outlook.cause, "the line that grows most; empty = none does");
 }
 
+void AddDevice(const Outlook& outlook, Document* answer) {
+  if (outlook.limit.high <= 0 || outlook.steps == 0) return;
+  const Forecast& forecast = outlook.forecast;
+  answer->Line(
+      absl::StrCat("  risk    ", RiskLevelName(outlook.risk), "; the peaks of steps are ", PhaseWords(outlook.phase)));
+  answer->Line(absl::StrCat("  level   ", FormatBytes(outlook.level),
+                            outlook.counts_beside ? " of CUDA memory" : " allocated", " at the peak of step ",
+                            FormatCount(outlook.last_step)));
+  const auto low = static_cast<uint64_t>(outlook.limit.low), high = static_cast<uint64_t>(outlook.limit.high);
+  answer->Line(absl::StrCat("  limit   ", low == high ? "" : absl::StrCat(FormatBytes(low), " to "), FormatBytes(high),
+                            outlook.counts_beside ? " for this program's CUDA memory; " : " for PyTorch's blocks; ",
+                            FormatBytes(outlook.overhead), " of the GPU is other memory"));
+  if (forecast.per_step <= 0) return;
+  answer->Line(absl::StrCat("  growth  ", RateText(forecast.per_step), " a step over the last ",
+                            FormatCount(outlook.steps - forecast.grows_since), " steps; ",
+                            FormatPercent(forecast.confidence), " sure that it grows"));
+}
+
+Document HostFields(const Outlook& host) {
+  Document fields;
+  if (host.sentence.empty()) return fields;
+  const bool reaches = host.forecast.kind == ForecastKind::kReaches || host.forecast.kind == ForecastKind::kFar;
+  fields.Field("sentence", host.sentence, "the answer");
+  fields.Field("kind", ForecastKindName(host.forecast.kind), "as of the GPU");
+  fields.Field("risk", RiskLevelName(host.risk), "as of the GPU");
+  fields.Field("level_bytes", host.level, "of the lines that grow, at the last step");
+  fields.Field("limit_bytes", static_cast<uint64_t>(host.limit.high),
+               "that, and what RAM was available when least was; 0 = not known");
+  fields.Field("bytes_per_step", host.forecast.per_step, "of the stretch that grows");
+  fields.Field("likely_steps", NumberIf(reaches, host.forecast.likely), "from the last step to the limit");
+  return fields;
+}
+
 }  // namespace
 
-Document OutlookAnswer(const Outlook& outlook) {
+Document OutlookAnswer(const Outlook& outlook, const Outlook& host) {
   Document answer;
   AddFields(outlook, &answer);
+  answer.Object("host", "pinned and managed memory that grows, in the machine's RAM; empty where none of it does",
+                HostFields(host));
   answer.Gap();
   const std::string of = outlook.device < 0 ? "Forecast" : absl::StrCat("Forecast for ", DeviceLabel(outlook.device));
   answer.Paragraph(absl::StrCat(of, "  "), outlook.sentence, Tone::kHeading);
-  if (outlook.limit.high <= 0 || outlook.steps == 0) return answer;
-  const Forecast& forecast = outlook.forecast;
-  answer.Line(
-      absl::StrCat("  risk    ", RiskLevelName(outlook.risk), "; the peaks of steps are ", PhaseWords(outlook.phase)));
-  answer.Line(absl::StrCat("  level   ", FormatBytes(outlook.level), " allocated at the peak of step ",
-                           FormatCount(outlook.last_step)));
-  const auto low = static_cast<uint64_t>(outlook.limit.low), high = static_cast<uint64_t>(outlook.limit.high);
-  answer.Line(absl::StrCat("  limit   ", low == high ? "" : absl::StrCat(FormatBytes(low), " to "), FormatBytes(high),
-                           " for PyTorch's blocks; ", FormatBytes(outlook.overhead), " of the GPU is other memory"));
-  if (forecast.per_step <= 0) return answer;
-  answer.Line(absl::StrCat("  growth  ", RateText(forecast.per_step), " a step over the last ",
-                           FormatCount(outlook.steps - forecast.grows_since), " steps; ",
-                           FormatPercent(forecast.confidence), " sure that it grows"));
+  AddDevice(outlook, &answer);
+  if (host.sentence.empty()) return answer;
+  answer.Gap();
+  answer.Paragraph("Pinned and managed memory  ", host.sentence, Tone::kHeading);
+  answer.Line(absl::StrCat("  risk    ", RiskLevelName(host.risk), "; the machine has room for ",
+                           FormatBytes(static_cast<uint64_t>(host.limit.high)), " of it"));
   return answer;
 }
 

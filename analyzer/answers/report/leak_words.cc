@@ -3,8 +3,12 @@
 
 #include "answers/report/leak_words.h"
 
+#include <vector>
+
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "answers/report/owner_words.h"
 #include "base/format.h"
 
@@ -55,8 +59,13 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
     case LeakKind::kOutside:
       return absl::StrCat(row.place.site, ": CUDA memory outside PyTorch; torch.cuda.empty_cache() cannot return it.");
     case LeakKind::kHost:
+      return absl::StrCat(row.place.site, ": pinned memory of the host, which stays until the program frees it.");
+    case LeakKind::kManaged:
+      return absl::StrCat(row.place.site, ": managed memory, which stays until the program frees it.");
+    case LeakKind::kDriver:
       return absl::StrCat(row.place.site,
-                          ": pinned or managed memory of the host, which stays until the program frees it.");
+                          ": what the driver takes for contexts, loaded code and kernels' local memory; it stays until "
+                          "they are destroyed or unloaded.");
     case LeakKind::kAllocator:
       return "PyTorch reserves more and more beyond what is allocated: what was freed stays in its cache and is not "
              "used again. gpumemshim fragmentation shows where it lies, gpumemshim explain whether expandable segments "
@@ -113,6 +122,38 @@ std::string LeakHeadline(const LeakFindings& findings, int device) {
   }
   return absl::StrCat(doubt, growing, " lines keep growing, ", RateText(rate), " per ", IterationWord(findings, worst),
                       " in all, most from ", LeakSite(worst));
+}
+
+namespace {
+
+absl::string_view PartOf(LeakKind kind) {
+  switch (kind) {
+    case LeakKind::kOutside:
+      return "CUDA memory outside PyTorch";
+    case LeakKind::kHost:
+      return "pinned memory of the host";
+    case LeakKind::kManaged:
+      return "managed memory";
+    case LeakKind::kDriver:
+      return "what the driver takes for contexts and code";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::string PartThatGrows(const LeakFindings& findings, int device) {
+  const LeakDevice* const found = LeaksOf(findings, device);
+  std::vector<absl::string_view> parts;
+  for (size_t i = 0; found != nullptr && i < found->rows.size(); ++i) {
+    const LeakRow& row = found->rows[i];
+    if (row.status != LeakStatus::kGrowing || row.kind == LeakKind::kAllocator) continue;
+    const absl::string_view part = PartOf(row.kind);
+    if (part.empty()) return "";
+    if (!absl::c_linear_search(parts, part)) parts.push_back(part);
+  }
+  return absl::StrJoin(parts, " and ");
 }
 
 std::string LoopText(const LeakLoop& loop, const ReportInput& input) {

@@ -238,7 +238,7 @@ void AddLeakLoops(const ReportInput& input, Document* answer) {
       {{"kind",
         "of a loop: `steps` (training steps) or `iterations` of the line `site`; of a line: `memory`, `graph` "
         "(autograd's graphs are kept), `outside_pytorch`, `allocator` (reserved memory grows, allocated memory does "
-        "not), `host` (pinned or managed)",
+        "not), `host` (pinned), `managed`, `driver` (contexts and loaded modules)",
         [](const LeakLoop& loop) { return loop.are_steps ? "steps" : "iterations"; }},
        {"site", "", [](const LeakLoop& loop) { return Datum::If(!loop.are_steps, loop.place.site); }},
        {"iterations", kSeen, [](const LeakLoop& loop) { return loop.iterations; }},
@@ -270,7 +270,8 @@ void AddHostLeaks(const ReportInput& input, const TextOptions& options, Document
   const LeakDevice* const host = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, kHostDevice);
   if (host == nullptr || GrowingBytes(input.leaks, kHostDevice) == 0) return;
   answer->Gap();
-  answer->Line({{Tone::kAlarm, absl::StrCat("Pinned memory of the host: ", LeakHeadline(*input.leaks, kHostDevice))}});
+  answer->Line({{Tone::kAlarm, absl::StrCat("Of no device, ", PartThatGrows(*input.leaks, kHostDevice), ": ",
+                                            LeakHeadline(*input.leaks, kHostDevice))}});
   AddRows(*host, *input.leaks, options, answer);
 }
 
@@ -293,8 +294,8 @@ Document LeaksAnswer(const ReportInput& input, const TextOptions& options, size_
   AddDevices(
       input, [&](const DeviceAnalysis& device, Document* object) { object->Append(LeakFields(device, top, input)); },
       &answer);
-  for (const DeviceAnalysis& device : input.analysis->devices) AddLeaks(device, input, options, &answer);
   AddHostLeaks(input, options, &answer);
+  for (const DeviceAnalysis& device : input.analysis->devices) AddLeaks(device, input, options, &answer);
   return answer;
 }
 

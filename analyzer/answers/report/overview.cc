@@ -145,9 +145,16 @@ void AddTopLines(const DeviceAnalysis& device, const ReportInput& input, const T
   answer->Cells({Align::kRight, Align::kRight, Align::kRight, Align::kLeft}, rows);
 }
 
+// What the driver takes for contexts and code is in no peak: there may have been more of it at the end.
+const MemoryBreakdown& FullestBreakdown(const DeviceAnalysis& device) {
+  const MemoryBreakdown &peak = device.breakdown_at_peak, &end = device.breakdown_at_end;
+  if (!peak.any || !end.any || end.process == kNotStated) return peak.any ? peak : end;
+  return peak.process == kNotStated || end.process > peak.process ? end : peak;
+}
+
 // "nvidia-smi 10.0 GiB = 9.52 GiB reserved by PyTorch + 512 MiB CUDA context", at its highest.
 void AddProcessTotal(const DeviceAnalysis& device, const ReportInput& input, Document* answer) {
-  const MemoryBreakdown& peak = device.breakdown_at_peak.any ? device.breakdown_at_peak : device.breakdown_at_end;
+  const MemoryBreakdown& peak = FullestBreakdown(device);
   if (!peak.any || peak.process == kNotStated) return;
   uint64_t reserved = 0;
   std::vector<std::string> parts;

@@ -147,7 +147,8 @@ const OwnersMoment* OwnersAfter(const OomEvent& oom, const Analysis& analysis) {
 }
 
 std::string KeptByText(const LeakRow& row) {
-  if (row.kind == LeakKind::kAllocator || row.kind == LeakKind::kOutside || row.is_replaced) return "";
+  const bool has_tensors = row.kind == LeakKind::kMemory || row.kind == LeakKind::kGraph || row.kind == LeakKind::kHost;
+  if (!has_tensors || row.is_replaced) return "";
   const std::optional<SeenOwner> owner = MainOwner(row);
   if (!owner) return row.status == LeakStatus::kGrowing ? NotSeenText(row) : "";
   std::string text = absl::StrCat("kept by ", OwnerText(*owner));

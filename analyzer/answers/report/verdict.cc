@@ -70,6 +70,20 @@ std::string RecursText(const ReportInput& input, uint64_t peak, uint64_t step_of
                       ranges.size() > kMaxRanges ? " and later" : "");
 }
 
+// At the device's own peak most of what the program held was not PyTorch's.
+bool IsMostlyBeside(const DeviceAnalysis& device) {
+  const MeasureValues& values = device.at_peak_total.values;
+  return DefaultMeasure(device) == Measure::kAllocated && values.other > values.reserved &&
+         device.bound == PeakBound::kExact;
+}
+
+// "; with 480 MiB beside PyTorch it held 548 MiB at 1.213 s".
+std::string BesideText(const DeviceAnalysis& device, const ReportInput& input) {
+  if (!IsMostlyBeside(device)) return "";
+  return absl::StrCat("; with ", FormatBytes(device.at_peak_total.values.other), " beside PyTorch ",
+                      FormatBytes(device.peak_total.bytes), " ", AtPeak(device.peak_total.time_ns, input));
+}
+
 std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
   const Measure measure = DefaultMeasure(device);
   const SeriesPeak& peak = PeakOf(device, measure);
@@ -86,11 +100,24 @@ std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
   absl::StrAppend(&text, " ", AtPeak(peak.time_ns, input));
   if (!GroundOf(*input.analysis).has_history()) return text;
   absl::StrAppend(&text, WhenText(live, input));
-  if (moment == nullptr || moment->step == 0) return text;
-  return absl::StrCat(text, ", step ", moment->step, RecursText(input, peak.bytes, moment->step));
+  if (moment != nullptr && moment->step != 0)
+    absl::StrAppend(&text, ", step ", moment->step, RecursText(input, peak.bytes, moment->step));
+  return absl::StrCat(text, BesideText(device, input));
+}
+
+// What most of it is, where that is not PyTorch's.
+std::string MostlyBesideText(const DeviceAnalysis& device, const ReportInput& input) {
+  const LiveSet& live = device.at_peak_total;
+  std::vector<StackUse> beside;
+  for (const StackUse& use : device.breakdown_at_peak.other) beside.push_back(use);
+  const std::vector<StackGroup> lines = GroupStacks(beside, input, /*by_stack=*/false);
+  if (lines.empty()) return "";
+  return absl::StrCat("CUDA memory beside PyTorch (", ShareCell(live.values.other, device.peak_total.bytes),
+                      "); top line ", lines.front().view.site, ", ", FormatBytes(lines.front().use.bytes));
 }
 
 std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
+  if (IsMostlyBeside(device)) return MostlyBesideText(device, input);
   const Measure measure = DefaultMeasure(device);
   const uint64_t peak = PeakOf(device, measure).bytes;
   std::string text;
@@ -154,9 +181,14 @@ std::string TooLongText(const DeviceAnalysis& device, const ReportInput& input) 
   return absl::StrCat(site.empty() ? "" : absl::StrCat(site, ": "), SentenceOf(remedies.front()));
 }
 
+std::string GrowthText(const LeakFindings& findings, int device) {
+  const std::string part = PartThatGrows(findings, device);
+  return absl::StrCat(part, part.empty() ? "" : ": ", LeakHeadline(findings, device));
+}
+
 void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
   verdict->kind = input.leaks->misses_events ? VerdictKind::kUnknown : VerdictKind::kGrowing;
-  verdict->problem = LeakHeadline(*input.leaks, device.device);
+  verdict->problem = GrowthText(*input.leaks, device.device);
   const LeakRow& worst = LeaksOf(*input.leaks, device.device)->rows[0];
   if (worst.kind == LeakKind::kAllocator) {
     if (const std::string where = StrandedText(device, input); !where.empty())
@@ -180,14 +212,9 @@ void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict
                         : LeakRemark(worst, *input.leaks);
 }
 
-bool HostGrowsEnough(const ReportInput& input) {
-  const uint64_t growth = GrowingBytes(input.leaks, kHostDevice);
-  return growth >= kLeastGrowth && HasPercent(growth, input.analysis->host_pinned_peak, kLeastGrowthPercent);
-}
-
 void JudgeHostGrowth(const ReportInput& input, Verdict* verdict) {
   verdict->kind = input.leaks->misses_events ? VerdictKind::kUnknown : VerdictKind::kGrowing;
-  verdict->problem = absl::StrCat("pinned memory of the host: ", LeakHeadline(*input.leaks, kHostDevice));
+  verdict->problem = GrowthText(*input.leaks, kHostDevice);
   verdict->action = LeakRemark(LeaksOf(*input.leaks, kHostDevice)->rows[0], *input.leaks);
 }
 
@@ -317,6 +344,12 @@ uint64_t ReplayedSaving(const WhatIfAnswer* what_if, const DeviceAnalysis& devic
 bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device) {
   const uint64_t growth = GrowingBytes(input.leaks, device.device);
   return growth >= kLeastGrowth && HasPercent(growth, device.peak_total.bytes, kLeastGrowthPercent);
+}
+
+bool HostGrowsEnough(const ReportInput& input) {
+  const uint64_t growth = GrowingBytes(input.leaks, kHostDevice);
+  return growth >= kLeastGrowth &&
+         HasPercent(growth, input.analysis->host_pinned_peak + input.analysis->managed_peak, kLeastGrowthPercent);
 }
 
 const DeviceAnalysis* DeviceOfVerdict(const ReportInput& input) {

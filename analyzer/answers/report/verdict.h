@@ -66,6 +66,8 @@ uint64_t ReplayedSaving(const WhatIfAnswer* what_if, const DeviceAnalysis& devic
 // Whether what grows on a device is enough for a verdict: less than 1 MiB, or than 2 % of the peak, is noise of caches
 // that settle.
 bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device);
+// The same for pinned and managed memory.
+bool HostGrowsEnough(const ReportInput& input);
 
 // Of the device with the largest peak; of the one that ran out of memory where one did.
 Verdict MakeVerdict(const ReportInput& input);

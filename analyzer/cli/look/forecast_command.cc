@@ -67,13 +67,13 @@ first one is a snapshot), and what --exec, --webhook and --signal name. The prog
     AttributionRequest request;
     request.steps = true;
     GPUMEM_ASSIGN_OR_RETURN(const LoadedFindings findings, LoadFindings(std::move(request), "", loaded.get()));
-    const Outlook outlook = OutlookOf(loaded->input);
+    const Outlook outlook = OutlookOf(loaded->input), host = HostOutlookOf(loaded->input);
     Document answer = TraceAnswer("forecast", loaded->input);
-    answer.Append(OutlookAnswer(outlook));
+    answer.Append(OutlookAnswer(outlook, host));
     EndWithNotes(loaded->input, &answer);
     console->Print(trace_.json ? ToJson(answer) : ToText(answer, console->out_style()));
-    const bool fails =
-        outlook.forecast.kind == ForecastKind::kReaches || outlook.forecast.kind == ForecastKind::kTooShort;
+    const bool fails = outlook.forecast.kind == ForecastKind::kReaches ||
+                       outlook.forecast.kind == ForecastKind::kTooShort || host.forecast.kind == ForecastKind::kReaches;
     return check_ && fails && !loaded->is_damaged() ? static_cast<int>(kExitCheckFailed) : ExitCodeOf(*loaded);
   }
 

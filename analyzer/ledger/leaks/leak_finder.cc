@@ -19,6 +19,11 @@ void Sort(std::vector<LeakRow>* rows) {
   });
 }
 
+bool IsShared(const Analysis& analysis, int device) {
+  return std::any_of(analysis.devices.begin(), analysis.devices.end(),
+                     [&](const DeviceAnalysis& each) { return each.device == device && !each.use.neighbours.empty(); });
+}
+
 }  // namespace
 
 LeakFinder::LeakFinder(const Analysis* analysis, const StackTable* stacks, const FrameResolver& resolve,
@@ -28,7 +33,7 @@ LeakFinder::LeakFinder(const Analysis* analysis, const StackTable* stacks, const
       request_(std::move(request)),
       classifier_(stacks, &rules_, resolve) {
   for (const DeviceAnalysis& device : analysis->devices) findings_.devices.push_back({device.device, {}, 0});
-  if (analysis->host_pinned_peak != 0) findings_.devices.push_back({kHostDevice, {}, 0});
+  if (analysis->host_pinned_peak != 0 || analysis->managed_peak != 0) findings_.devices.push_back({kHostDevice, {}, 0});
 }
 
 LabelVisitor* LeakFinder::BeginFirst(const LabelReplay&) { return &counter_.emplace(request_.from_ns, &classifier_); }
@@ -57,10 +62,15 @@ std::vector<LeakLoop> LeakFinder::DescribeLoops() const {
 
 void LeakFinder::EndSecond() {
   findings_.loops = DescribeLoops();
-  LeakRowSources sources{&*survival_pass_, &classifier_, &place_of_, &request_.source, loops_.size(), {}};
+  LeakRowSources sources{&*survival_pass_, &classifier_, &place_of_, &request_.source, loops_.size(), {}, {}};
+  sources.ran_out =
+      std::any_of(analysis_->ooms.begin(), analysis_->ooms.end(), [](const OomEvent& oom) { return oom.final; });
   for (const LeakLoop& loop : findings_.loops) sources.are_steps.push_back(loop.are_steps);
   for (LeakDevice& device : findings_.devices) {
     device.rows = LeakRows(sources, device.device);
+    // What the driver took is how far the device's free memory fell: that of another process there, too.
+    if (IsShared(*analysis_, device.device))
+      std::erase_if(device.rows, [](const LeakRow& row) { return row.kind == LeakKind::kDriver; });
     if (request_.suppressions != nullptr) {
       device.suppressed = std::erase_if(
           device.rows, [&](const LeakRow& row) { return request_.suppressions->Matches(row.place.names); });

@@ -33,6 +33,12 @@ struct LeakPlace {
 
 using PlaceOfStack = std::function<LeakPlace(uint64_t stack)>;
 
+// Joins tensors: what it makes may have what it made before in it.
+bool IsConcatenation(const LeakPlace& place);
+
+// Asked for by PyTorch, whatever its allocator; false also where there are no native frames.
+bool IsOfTensors(const LeakPlace& place);
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_LEDGER_LEAKS_LEAK_PLACE_H_

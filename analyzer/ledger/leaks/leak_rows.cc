@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "ledger/leaks/replacement.h"
 #include "replay/state/accounts.h"
 
@@ -25,11 +24,9 @@ constexpr double kOwnRise = 0.5;
 // Of what autograd saves, graphs that are kept keep at least this share.
 constexpr double kLeastSavedShare = 0.5;
 
-// Joins tensors: what it makes may have what it made before in it.
-bool IsConcatenation(const LeakPlace& place) {
-  return std::any_of(place.names.begin(), place.names.end(),
-                     [](const std::string& name) { return absl::StrContains(name, "_ops::cat::"); });
-}
+// By SurvivorKind.
+constexpr LeakKind kLeakKinds[] = {LeakKind::kMemory, LeakKind::kMemory,  LeakKind::kMemory, LeakKind::kOutside,
+                                   LeakKind::kHost,   LeakKind::kManaged, LeakKind::kDriver};
 
 // Memory of one line, by what is known of it.
 struct Group {
@@ -42,7 +39,10 @@ class RowMaker {
  public:
   RowMaker(const LeakRowSources& sources, uint32_t slot) : sources_(sources), pass_(*sources.pass), slot_(slot) {
     for (const SurvivalPass::Ended& ended : pass_.alive_at_last_allocation())
-      if (ended.slot == slot) alive_at_last_[ended.stack] += ended.bytes;
+      if (ended.slot == slot) {
+        alive_at_last_[ended.stack] += ended.bytes;
+        if (ended.alive) alive_at_end_[ended.stack] += ended.bytes;
+      }
   }
 
   std::vector<LeakRow> Make() {
@@ -151,9 +151,7 @@ class RowMaker {
     const Window window = WindowOf(row->loop);
     const int64_t blocks = values.blocks[window.end - 1] - values.blocks[window.first];
     row->grown_blocks = static_cast<uint64_t>(std::max<int64_t>(blocks, 0));
-    row->kind = group.kind == SurvivorKind::kOutside ? LeakKind::kOutside
-                : group.kind == SurvivorKind::kHost  ? LeakKind::kHost
-                                                     : LeakKind::kMemory;
+    row->kind = kLeakKinds[static_cast<size_t>(group.kind)];
     row->place = group.place;
     for (const auto& [stack, curve] : group.stacks) row->stacks.push_back(stack);
     row->stack = LargestOf(group, window.end - 1);
@@ -203,13 +201,17 @@ class RowMaker {
   }
 
   // A list of an evaluation's predictions, which goes while the program goes on; what is let go of only when nothing
-  // more is allocated was kept to the end. From training step to training step growth is none the better for it.
+  // more is allocated was kept to the end. From training step to training step growth is none the better for it: of
+  // tensors, which go when what refers to them does. Of memory that the program asked CUDA for itself, its own free is
+  // the witness, as long as it comes before the end.
   bool WasFreed(const LeakRow& row) const {
-    if (sources_.are_steps[row.loop]) return false;
+    const bool is_own = row.kind != LeakKind::kMemory && row.kind != LeakKind::kGraph && !IsOfTensors(row.place);
+    if (sources_.are_steps[row.loop] && !is_own) return false;
+    const auto& alive_then = is_own && !sources_.ran_out ? alive_at_end_ : alive_at_last_;
     uint64_t alive = 0;
     for (const uint64_t stack : row.stacks) {
-      const auto found = alive_at_last_.find(stack);
-      alive += found == alive_at_last_.end() ? 0 : found->second;
+      const auto found = alive_then.find(stack);
+      alive += found == alive_then.end() ? 0 : found->second;
     }
     return 2 * alive < row.grown_bytes;
   }
@@ -388,7 +390,8 @@ class RowMaker {
   std::vector<LeakRow> rows_, graphs_;  // the next two: bytes of plain and of saved memory at each anchor
   std::map<std::string, std::vector<int64_t>> altogether_;
   std::vector<int64_t> all_;
-  absl::flat_hash_map<uint64_t, uint64_t> alive_at_last_;  // bytes at the last allocation, by stack
+  // Bytes by stack: at the last allocation, and at the end.
+  absl::flat_hash_map<uint64_t, uint64_t> alive_at_last_, alive_at_end_;
 };
 
 }  // namespace

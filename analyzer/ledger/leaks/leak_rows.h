@@ -23,6 +23,7 @@ struct LeakRowSources {
   const SourceLines* source = nullptr;
   size_t loops = 0;
   std::vector<bool> are_steps;  // of each loop, or iterations that a stack begins
+  bool ran_out = false;         // of memory: what the program freed then it did not free by itself
 };
 
 // In no particular order; rows that are flat are left out.

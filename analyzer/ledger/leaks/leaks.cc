@@ -6,7 +6,8 @@
 namespace gpumem {
 
 absl::string_view LeakKindName(LeakKind kind) {
-  static constexpr absl::string_view kNames[] = {"memory", "graph", "outside_pytorch", "allocator", "host"};
+  static constexpr absl::string_view kNames[] = {"memory", "graph",   "outside_pytorch", "allocator",
+                                                 "host",   "managed", "driver"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -31,7 +31,7 @@
 
 namespace gpumem {
 
-// Of LeakDevice::device: memory of the host that CUDA pinned or manages.
+// Of LeakDevice::device: memory of no device, which CUDA pinned or manages.
 inline constexpr int kHostDevice = -1;
 
 enum class LeakKind : uint8_t {
@@ -39,10 +39,12 @@ enum class LeakKind : uint8_t {
   kGraph,      // graphs that autograd keeps because something refers to their end
   kOutside,    // CUDA memory that is not PyTorch's
   kAllocator,  // PyTorch reserves more and more, though no more is allocated: fragmentation
-  kHost,       // pinned or managed memory, of no device: rows of device -1
+  kHost,       // pinned memory, of no device: rows of device -1
+  kManaged,    // managed memory, the same
+  kDriver,     // what the driver takes for contexts and loaded modules
 };
 
-// "memory", "graph", "outside_pytorch", "allocator", "host".
+// "memory", "graph", "outside_pytorch", "allocator", "host", "managed", "driver".
 absl::string_view LeakKindName(LeakKind kind);
 
 struct LeakRow {

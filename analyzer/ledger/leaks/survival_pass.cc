@@ -115,6 +115,7 @@ void SurvivalPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
     owners_.Before(last_ns_);
   } else {
     owners_.Finish();
+    is_over_ = true;
   }
   NoteHighest();
   const bool ticks = clock_ && batch != nullptr && clock_->Ticks(index, *batch, i);
@@ -134,7 +135,7 @@ void SurvivalPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
 }
 
 void SurvivalPass::Live(const SurvivorKey& key, uint64_t alloc_event, uint64_t end, uint64_t bytes) {
-  ended_.push_back({key.slot, key.stack, bytes});
+  ended_.push_back({key.slot, key.stack, bytes, is_over_});
   auto first = static_cast<size_t>(std::upper_bound(anchors_.begin(), anchors_.end(), alloc_event) - anchors_.begin());
   const auto last = static_cast<size_t>(std::upper_bound(anchors_.begin(), anchors_.end(), end) - anchors_.begin());
   if (first >= last) return;
@@ -166,7 +167,12 @@ void SurvivalPass::CudaEnded(const CudaLife& life, uint64_t end) {
 }
 
 void SurvivalPass::HostEnded(const CudaLife& life, uint64_t end) {
-  Live({life.slot, life.stack, SurvivorKind::kHost}, life.alloc_event, end, life.size);
+  const SurvivorKind kind = life.memory == trace::MANAGED ? SurvivorKind::kManaged : SurvivorKind::kHost;
+  Live({life.slot, life.stack, kind}, life.alloc_event, end, life.size);
+}
+
+void SurvivalPass::DriverEnded(const CudaLife& life, uint64_t end) {
+  if (life.size != 0) Live({life.slot, life.stack, SurvivorKind::kDriver}, life.alloc_event, end, life.size);
 }
 
 }  // namespace gpumem

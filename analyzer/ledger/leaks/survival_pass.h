@@ -40,7 +40,9 @@ enum class SurvivorKind : uint8_t {
   kSaved,    // by autograd, for a backward pass
   kModel,    // parameters, buffers, gradients, optimizer state
   kOutside,  // not PyTorch's
-  kHost,     // pinned or managed, of no device
+  kHost,     // pinned, of no device
+  kManaged,  // managed, of no device
+  kDriver,   // contexts, modules: what the driver took for them
 };
 
 struct SurvivorKey {
@@ -91,6 +93,7 @@ class SurvivalPass final : public LabelVisitor {
   void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) override;
   void CudaEnded(const CudaLife& life, uint64_t end) override;
   void HostEnded(const CudaLife& life, uint64_t end) override;
+  void DriverEnded(const CudaLife& life, uint64_t end) override;
   void Before(uint64_t index, const EventBatch* batch, size_t i) override;
 
   // What follows is of the replay's end. All anchors of all loops, in one row.
@@ -107,6 +110,7 @@ class SurvivalPass final : public LabelVisitor {
   struct Ended {
     uint32_t slot = 0;
     uint64_t stack = 0, bytes = 0;
+    bool alive = false;  // when the replay ended
   };
   // What was there when the trace's last allocation was made: all that ended since then.
   const std::vector<Ended>& alive_at_last_allocation() const { return ended_; }
@@ -145,6 +149,7 @@ class SurvivalPass final : public LabelVisitor {
   Curves curves_, short_curves_;
   OwnerTally owners_;
   std::vector<Ended> ended_;  // since the last allocation so far
+  bool is_over_ = false;
   size_t loop_ = 0, next_step_ = 0;
   uint64_t last_ns_ = 0;
 };

@@ -23,8 +23,9 @@ using testing::TrainingTrace;
 
 constexpr uint64_t kMiB = 1 << 20, kAt = 0x7f0000000000;
 
-// Steps of 10 ms that each keep `kept` bytes, on a GPU of 1 GiB.
-std::string Training(int steps, uint64_t kept, uint64_t capacity = uint64_t{1} << 30) {
+// Steps of 10 ms that each keep `kept` bytes, and a MiB of `beside`, on a GPU of 1 GiB.
+std::string Training(int steps, uint64_t kept, uint64_t capacity = uint64_t{1} << 30,
+                     trace::Memory beside = trace::MULTICAST) {
   TrainingTrace trace;
   testing::TraceBuilder& builder = trace.builder();
   if (capacity != 0) builder.Device(0, "GPU", capacity);
@@ -37,6 +38,17 @@ std::string Training(int steps, uint64_t kept, uint64_t capacity = uint64_t{1} <
   for (int step = 0; step < steps; ++step) {
     builder.TorchAlloc(kAt, 50 * kMiB, forward).TorchFree(kAt, 50 * kMiB);
     if (kept != 0) builder.TorchAlloc(kAt + (64 + static_cast<uint64_t>(step) * 8) * kMiB, kept, cached);
+    if (beside != trace::MULTICAST) {
+      EventRow row;
+      row.kind = trace::ALLOC;
+      row.layer = trace::RUNTIME;
+      row.memory = beside;
+      row.device = 0;
+      row.address = kAt + (4096 + static_cast<uint64_t>(step) * 8) * kMiB;
+      row.size = kMiB;
+      row.stack = cached;
+      builder.Event(row);
+    }
     builder.AtTime(builder.time_ns() + 10'000'000);
     trace.StepBegins(optimizer).StepEnds(optimizer);
   }
@@ -73,6 +85,15 @@ TEST(Outlook, SaysNothingOfSteadySteps) {
   EXPECT_EQ(outlook.forecast.kind, ForecastKind::kSteady);
   EXPECT_EQ(outlook.risk, RiskLevel::kLow);
   EXPECT_EQ(outlook.cause, "");
+}
+
+// 900 MiB are PyTorch's, and 95 MiB more are taken already.
+TEST(Outlook, CountsOtherCudaMemoryWhereItGrows) {
+  const Outlook outlook = Of(Training(95, 0, uint64_t{1} << 30, trace::DEVICE));
+  EXPECT_TRUE(outlook.counts_beside);
+  EXPECT_EQ(outlook.forecast.kind, ForecastKind::kReaches);
+  EXPECT_NEAR(outlook.forecast.per_step, static_cast<double>(kMiB), 0.01 * kMiB);
+  EXPECT_THAT(outlook.sentence, HasSubstr("keeps 1 MiB more each step"));
 }
 
 TEST(Outlook, OfTooFewStepsNothingIsKnown) {
