@@ -202,4 +202,13 @@ std::string ShortName(absl::string_view demangled) {
   return is_stub ? absl::StrCat(name, kPlt) : name;
 }
 
+std::string WithoutResumption(absl::string_view python_name) {
+  constexpr absl::string_view kBegin = "torch_dynamo_resume_in_", kEnd = "_at_";
+  const size_t begin = python_name.rfind('.') == absl::string_view::npos ? 0 : python_name.rfind('.') + 1;
+  absl::string_view name = python_name.substr(begin);
+  while (absl::StartsWith(name, kBegin) && name.rfind(kEnd) != absl::string_view::npos)
+    name = name.substr(kBegin.size(), name.rfind(kEnd) - kBegin.size());
+  return absl::StrCat(python_name.substr(0, begin), name);
+}
+
 }  // namespace gpumem

@@ -249,7 +249,7 @@ struct Symbolizer::State {
 
   const std::vector<ResolvedFrame>& ResolveFrame(uint32_t id);
   std::vector<ResolvedFrame> ResolveNative(const FrameInfo& frame);
-  ResolvedFrame ResolvePython(const FrameInfo& frame) const;
+  std::vector<ResolvedFrame> ResolvePython(const FrameInfo& frame) const;
   void Prepare();
 
   const StackTable* stacks;
@@ -278,18 +278,32 @@ void Symbolizer::State::Prepare() {
   names.LookUp();
 }
 
-ResolvedFrame Symbolizer::State::ResolvePython(const FrameInfo& frame) const {
-  ResolvedFrame resolved;
-  resolved.python = true;
-  resolved.nn_module = frame.nn_module;
+// A line of a file that torch.compile generated comes after the lines of the program that it computes.
+std::vector<ResolvedFrame> Symbolizer::State::ResolvePython(const FrameInfo& frame) const {
+  ResolvedFrame own;
+  own.python = true;
+  own.nn_module = frame.nn_module;
   const PythonCodeInfo* const code = stacks->python_code(frame.python_code);
   if (code == nullptr) {
-    resolved.function = resolved.short_function = "<lost Python function>";
-    return resolved;
+    own.function = own.short_function = "<lost Python function>";
+    return {own};
   }
-  resolved.function = resolved.short_function = code->name;
-  resolved.file = code->filename;
-  resolved.line = PythonLine(*code, frame.instruction);
+  own.function = own.short_function = WithoutResumption(code->name);
+  own.file = code->filename;
+  own.line = PythonLine(*code, frame.instruction);
+  std::vector<ResolvedFrame> resolved;
+  const CompiledLines& compiled = stacks->objects().compiled_lines();
+  if (const CompiledPiece* const piece = compiled.At(own.file, own.line); piece != nullptr) {
+    for (const SourceLine& source : piece->sources) {
+      ResolvedFrame& made = resolved.emplace_back();
+      made.python = made.inlined = true;
+      made.function = made.short_function = WithoutResumption(compiled.text(source.function));
+      made.file = compiled.text(source.file);
+      made.line = source.line;
+      made.compiled_in = piece->nn_module;
+    }
+  }
+  resolved.push_back(std::move(own));
   return resolved;
 }
 
@@ -340,7 +354,7 @@ const std::vector<ResolvedFrame>& Symbolizer::State::ResolveFrame(uint32_t id) {
         absl::StrCat("<backward of ", node.empty() ? "a node" : node, ">");
     resolved[0].forward = true;
   } else if (frame->python_code != 0) {
-    resolved.push_back(ResolvePython(*frame));
+    resolved = ResolvePython(*frame);
   } else {
     resolved = ResolveNative(*frame);
   }

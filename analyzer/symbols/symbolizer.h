@@ -39,11 +39,15 @@ struct ResolvedFrame {
   std::string module;          // path of the native module; "" for Python, and for code in no file
   uint64_t offset = 0;         // native: virtual address inside the module
   bool python = false;
-  bool inlined = false;  // an inlined function: shares its pc with the next frame outwards
+  bool inlined =
+      false;  // an inlined function: shares its pc, or its line of a generated file, with the next frame outwards
   // No call: the frames inside ran as the backward pass of an autograd node, those outside made the node. The function
   // is "<backward of MmBackward0>".
   bool forward = false;
   uint32_t nn_module = 0;  // Python: the call of this nn.Module (StackTable::objects); 0 = of none
+  // Python, a line that torch.compile made code of, which is the next frame outwards that is not inlined: the nn.Module
+  // in which it runs, or one around it; 0 = not known.
+  uint32_t compiled_in = 0;
 };
 
 struct SymbolizerOptions {

@@ -99,6 +99,8 @@ absl::Status ObjectTable::Add(const trace::Definitions& definitions) {
     if (owner.snapshot() == 0 || owner.id() == 0) return ZeroId("an owner");
     MergeOwner(owner, &owner_snapshots_[owner.snapshot()].owners[owner.id()]);
   }
+  for (const trace::CompiledFile& file : definitions.compiled_files())
+    if (const absl::Status added = compiled_lines_.Add(file); !added.ok()) return added;
   return absl::OkStatus();
 }
 

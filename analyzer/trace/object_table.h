@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "trace/compiled_lines.h"
 
 namespace gpumem {
 namespace trace {
@@ -93,11 +94,12 @@ class ObjectTable {
   const std::map<uint32_t, ProcessGroupInfo>& process_groups() const { return groups_; }
   // In the order in which they were taken.
   const std::map<uint32_t, OwnerSnapshotInfo>& owner_snapshots() const { return owner_snapshots_; }
+  const CompiledLines& compiled_lines() const { return compiled_lines_; }
 
   // To keep it in a file and take it from there (ledger/saved/archive.h).
   template <typename Archive, typename Self>
   static void VisitFieldsOf(Archive& archive, Self& self) {
-    archive(self.modules_, self.tensors_, self.optimizers_, self.groups_, self.owner_snapshots_);
+    archive(self.modules_, self.tensors_, self.optimizers_, self.groups_, self.owner_snapshots_, self.compiled_lines_);
   }
 
  private:
@@ -106,6 +108,7 @@ class ObjectTable {
   std::map<uint32_t, std::string> optimizers_;
   std::map<uint32_t, ProcessGroupInfo> groups_;
   std::map<uint32_t, OwnerSnapshotInfo> owner_snapshots_;
+  CompiledLines compiled_lines_;
 };
 
 // RolesOf: what a rank is in the layout of its job, by the descriptions of the process groups that it is in: those of a

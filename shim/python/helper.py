@@ -24,7 +24,7 @@ class Helper:
     def __init__(self):
         self.modules = {}  # number -> weak reference, which tells the recorder of its end
         self.ended = []  # numbers of modules that are gone
-        self.named = {}  # number -> True
+        self.named = {}  # number -> (number of its root, its name)
         self.refused = {}  # numbers of models that failed when they were looked at
         self.cut = {}  # numbers of models of which a part was left out
         self.unfinished = {}  # numbers of models with parameters that have no shape yet
@@ -34,6 +34,7 @@ class Helper:
         self.begun = {}  # numbers of optimizers of which a step is under way
         self.trainer = TrainerCounts()  # trainer.py
         self.groups = ProcessGroups()  # groups.py
+        self.compiled = CompiledFiles()  # compiled.py
         self.parameters = {}  # number -> what was last said of it
         self.cuts = {}  # what was left out
         self.last = self.last_optimizer = 0
@@ -61,6 +62,7 @@ class Helper:
             for calls in record.calls(self.torch.call):
                 self.look_at(calls)
         self.search()
+        self.compiled.look(self)
 
     def renew(self):
         """A recording that is not the one before (a forked child, recording switched on again) knows nothing yet."""
@@ -70,6 +72,7 @@ class Helper:
             self.places.clear()
             self.parameters.clear()
             self.groups.renew()
+            self.compiled.renew()
         while self.ended:
             number = self.ended.pop()
             for known in (self.modules, self.named, self.refused, self.cut, self.unfinished):
@@ -164,7 +167,7 @@ class Helper:
             if reference is None:
                 return
             self.modules[number] = reference
-        self.named[number] = True
+        self.named[number] = (root, names[0])
         kind = type(module)
         reported = [(1, number), (2, text(class_name(kind))), (3, module_name(kind)), (4, root), (5, names[0])]
         record.define(NN_MODULE, message(reported + [(6, name) for name in names[1:MOST_NAMES]]))
@@ -265,6 +268,7 @@ class Helper:
         self.search()
         self.finish()
         self.groups.look()
+        self.compiled.look(self)
         number, steps = self.optimizer(optimizer)
         self.begun[number] = True
         step, self.epoch = self.trainer.now()
@@ -288,6 +292,7 @@ class Helper:
 
     def end_of_program(self):
         """A step that failed leaves the states that it had made until then."""
+        self.compiled.look(self)
         for reference, number, _ in list(self.optimizers.values()):
             optimizer = reference and reference()
             if optimizer is not None and number in self.begun:

@@ -116,3 +116,9 @@ def message(pairs_of_fields):
         elif value and type(value) is not str:
             out += varint(number << 3) + varint(value)
     return out
+
+
+def packed(number, values):
+    """A column of numbers, 0 among them."""
+    data = b"".join([varint(value) for value in values])
+    return varint(number << 3 | 2) + varint(data.__len__()) + data

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
 namespace gpumem {
@@ -40,14 +41,27 @@ const StackClassifier::Frame& StackClassifier::FrameOf(uint32_t frame_id) {
     made.is_python |= frame.python;
     made.is_allocator |= !frame.python && absl::StrContains(frame.function, "Allocator");
     made.accumulates |= absl::StrContains(frame.function, "AccumulateGrad");
+    if (made.compiled_in == 0) made.compiled_in = frame.compiled_in;
   }
   return frames_[frame_id] = made;
+}
+
+// Of the module that compiled code runs in, as far as its line tells, and the one whose call was seen: if the one lies
+// inside the other, it; else the one that was seen.
+uint32_t StackClassifier::Innermost(uint32_t of_line, uint32_t seen) const {
+  const NnModuleInfo* const line = stacks_->objects().module(of_line);
+  const NnModuleInfo* const call = stacks_->objects().module(seen);
+  if (line == nullptr || call == nullptr) return seen == 0 ? of_line : seen;
+  const bool is_inside =
+      line->root == call->root && (call->name.empty() || absl::StartsWith(line->name, absl::StrCat(call->name, ".")));
+  return is_inside ? of_line : seen;
 }
 
 StackClassification StackClassifier::Make(uint64_t stack_id) {
   StackClassification classification;
   scratch_.clear();
   bool is_marked = false, is_python = false;
+  uint32_t compiled_in = 0;
   for (const uint32_t id : stacks_->Frames(stack_id)) {
     const Frame& frame = FrameOf(id);
     scratch_.push_back(frame.classification);
@@ -60,11 +74,13 @@ StackClassification StackClassifier::Make(uint64_t stack_id) {
     const FrameInfo* const info = stacks_->frame(id);
     if (info == nullptr) continue;
     classification.is_loss |= classification.module == 0 && frame.classification.stage == Stage::kLoss;
+    if (classification.module == 0 && compiled_in == 0) compiled_in = frame.compiled_in;
     if (classification.module == 0) classification.module = info->nn_module;
     if (!info->forward || std::exchange(is_marked, true)) continue;
     classification.node = info->node;
     classification.recomputed = classification.module != 0;
   }
+  if (compiled_in != 0) classification.module = Innermost(compiled_in, classification.module);
   classification.stage = StageOf(scratch_);
   classification.evaluates =
       std::any_of(scratch_.begin(), scratch_.end(), [](const FrameClassification& f) { return f.is_evaluating; });
@@ -90,12 +106,15 @@ StackClassification StackClassifier::Of(uint64_t stack_id) {
   return classifications_[stack_id] = Make(stack_id);
 }
 
-std::vector<uint32_t> StackClassifier::ModulePath(uint64_t stack_id) const {
+std::vector<uint32_t> StackClassifier::ModulePath(uint64_t stack_id) {
   std::vector<uint32_t> path;
+  const auto add = [&path](uint32_t module) {
+    if (module != 0 && std::find(path.begin(), path.end(), module) == path.end()) path.push_back(module);
+  };
   for (const uint32_t id : stacks_->Frames(stack_id)) {
+    add(FrameOf(id).compiled_in);
     const FrameInfo* const frame = stacks_->frame(id);
-    if (frame == nullptr || frame->nn_module == 0) continue;
-    if (std::find(path.begin(), path.end(), frame->nn_module) == path.end()) path.push_back(frame->nn_module);
+    if (frame != nullptr) add(frame->nn_module);
   }
   return path;
 }

@@ -57,8 +57,8 @@ class StackClassifier {
   StackClassification Of(uint64_t stack_id);
   const StackTable* stacks() const { return stacks_; }
   const FrameResolver& resolve() const { return resolve_; }
-  // The modules whose calls the stack stands in, innermost first, each once.
-  std::vector<uint32_t> ModulePath(uint64_t stack_id) const;
+  // The modules whose calls the stack stands in, innermost first, each once; of compiled code also the one of its line.
+  std::vector<uint32_t> ModulePath(uint64_t stack_id);
 
  private:
   struct Frame {
@@ -67,9 +67,11 @@ class StackClassifier {
     std::optional<Origin> origin;  // of an operator
     bool is_python = false, is_allocator = false;
     bool accumulates = false;
+    uint32_t compiled_in = 0;  // the module of a line that compiled code computes
   };
   const Frame& FrameOf(uint32_t frame_id);
   StackClassification Make(uint64_t stack_id);
+  uint32_t Innermost(uint32_t of_line, uint32_t seen) const;
 
   const StackTable* stacks_;
   const Rules* rules_;

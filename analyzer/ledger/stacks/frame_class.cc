@@ -3,6 +3,7 @@
 
 #include "ledger/stacks/frame_class.h"
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "absl/strings/ascii.h"
@@ -55,11 +56,26 @@ bool IsStandardLibrary(absl::string_view file) {
   return false;
 }
 
+// What TorchInductor writes: .../torchinductor_me/ab/cab3....py, or a folder of the user's with the rest of it. A name
+// is "c" and a SHA-256 in base 32, its folder the second and third letter of it (torch/_inductor/codecache.py,
+// get_path).
+bool IsCompiledFile(absl::string_view file) {
+  constexpr size_t kNameLetters = 52;
+  absl::string_view name = BaseName(file);
+  const absl::string_view folder = BaseName(file.substr(0, file.size() - std::min(file.size(), name.size() + 1)));
+  if (!absl::ConsumeSuffix(&name, ".py")) return false;
+  const bool is_hash =
+      name.size() == kNameLetters && name.front() == 'c' && std::all_of(name.begin(), name.end(), [](char c) {
+        return absl::ascii_islower(static_cast<unsigned char>(c)) || (c >= '2' && c <= '7');
+      });
+  return is_hash && folder == name.substr(1, 2);
+}
+
 FrameClass ClassifyPython(absl::string_view file) {
   if (absl::StartsWith(file, "<frozen importlib") || absl::StartsWith(file, "<frozen zipimport"))
     return FrameClass::kImportMachinery;
   if (absl::StartsWith(file, "<frozen ")) return FrameClass::kStandardLibrary;
-  if (absl::StartsWith(file, "<eval_with_key>") || absl::StrContains(file, "/torchinductor_"))
+  if (absl::StartsWith(file, "<eval_with_key>") || absl::StrContains(file, "/torchinductor_") || IsCompiledFile(file))
     return FrameClass::kTorch;
   const absl::string_view inside = InsidePackages(file);
   if (!inside.empty()) return IsTorchPackage(inside) ? FrameClass::kTorch : FrameClass::kLibrary;
@@ -131,6 +147,8 @@ FrameClass ClassifyFrame(const ResolvedFrame& frame) {
 
 std::string ShortFile(absl::string_view file, absl::string_view working_directory) {
   if (file.empty() || file[0] == '<') return std::string(file);
+  // The same code has the same name in every run, in whichever folder.
+  if (IsCompiledFile(file)) return absl::StrCat("compiled code ", BaseName(file).substr(0, 8));
   const absl::string_view inside = InsidePackages(file);
   if (!inside.empty()) return std::string(inside);
   absl::string_view rest = file;

@@ -164,6 +164,7 @@ std::string RingDefinitions::TakeReady() {
     if (field == trace::Definitions::kProcessGroupsFieldNumber) AddParsed(bytes, message_.mutable_process_groups());
     if (field == trace::Definitions::kOwnerSnapshotsFieldNumber) AddParsed(bytes, message_.mutable_owner_snapshots());
     if (field == trace::Definitions::kOwnersFieldNumber) AddParsed(bytes, message_.mutable_owners());
+    if (field == trace::Definitions::kCompiledFilesFieldNumber) AddParsed(bytes, message_.mutable_compiled_files());
   }
   return Take();
 }

@@ -55,5 +55,14 @@ TEST(NamesTest, Shortens) {
   for (const auto& [full, want] : cases) EXPECT_EQ(ShortName(full), want) << full;
 }
 
+TEST(NamesTest, PartsOfAFunctionThatTorchCompileMadeHaveItsName) {
+  EXPECT_EQ(WithoutResumption("torch_dynamo_resume_in_forward_at_24"), "forward");
+  EXPECT_EQ(WithoutResumption("Net.torch_dynamo_resume_in_load_at_home_at_7"), "Net.load_at_home");
+  EXPECT_EQ(WithoutResumption("torch_dynamo_resume_in_torch_dynamo_resume_in_f_at_1_at_2"), "f");
+  EXPECT_EQ(WithoutResumption("torch_dynamo_resume_in_x"), "torch_dynamo_resume_in_x");
+  EXPECT_EQ(WithoutResumption("main.<locals>.step"), "main.<locals>.step");
+  EXPECT_EQ(WithoutResumption(""), "");
+}
+
 }  // namespace
 }  // namespace gpumem

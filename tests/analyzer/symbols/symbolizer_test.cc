@@ -91,6 +91,35 @@ TEST(SymbolizerTest, AForwardMarkIsAFrameOfItsOwn) {
   EXPECT_EQ(symbolizer.ResolveFrame(2).at(0).function, "<backward of a node>");
 }
 
+TEST(SymbolizerTest, ALineOfCompiledCodeComesBehindTheLinesThatItComputes) {
+  TraceBuilder trace;
+  const uint64_t stack = trace.PythonStack({{"Runner.call", "/tmp/torchinductor_me/ab/cab.py", 350},
+                                            {"torch_dynamo_resume_in_forward_at_24", "model.py", 22}});
+  trace::CompiledFile* const file = trace.definitions().add_compiled_files();
+  file->set_file("/tmp/torchinductor_me/ab/cab.py");
+  for (const char* text : {"model.py", "Block.forward", "Net.torch_dynamo_resume_in_forward_at_24"})
+    file->add_text(text);
+  file->add_line(340);
+  file->add_depth(2);
+  file->add_nn_module(7);
+  for (const uint32_t line : {5, 24}) file->add_source_line(line);
+  for (const uint32_t function : {2, 3}) file->add_source_function(function);
+  for (int i = 0; i < 2; ++i) file->add_source_file(1);
+  const StackTable table = TableOf(trace);
+  Symbolizer symbolizer(&table);
+  const std::vector<ResolvedFrame> frames = symbolizer.Resolve(stack);
+  ASSERT_EQ(frames.size(), 4u);
+  EXPECT_EQ(frames[0].function, "Block.forward");
+  EXPECT_EQ(frames[0].file, "model.py");
+  EXPECT_EQ(frames[0].line, 5u);
+  EXPECT_EQ(frames[0].compiled_in, 7u);
+  EXPECT_TRUE(frames[0].python && frames[0].inlined);
+  EXPECT_EQ(frames[1].function, "Net.forward");
+  EXPECT_EQ(frames[2].function, "Runner.call");
+  EXPECT_FALSE(frames[2].inlined);
+  EXPECT_EQ(frames[3].function, "forward") << "of a function's part behind a graph break";
+}
+
 TEST(SymbolizerTest, NamesNativeFramesWithInlines) {
   CallerOfAll();
   TraceBuilder trace;

@@ -21,6 +21,10 @@ TEST(ClassifyFrame, TellsWhosePythonCodeItIs) {
   EXPECT_EQ(ClassOf("/opt/v/lib/python3.11/site-packages/torch/nn/modules/linear.py"), FrameClass::kTorch);
   EXPECT_EQ(ClassOf("/src/pytorch/torch/nn/modules/linear.py"), FrameClass::kTorch);
   EXPECT_EQ(ClassOf("/tmp/torchinductor_me/ab/cab.py"), FrameClass::kTorch);
+  const std::string hash = "ci773ke336mweu3ascmfkjnjbnkk7qhnetpdby7xzj3qssj7lqqx";
+  EXPECT_EQ(ClassOf("/scratch/me/cache/i7/" + hash + ".py"), FrameClass::kTorch) << "TORCHINDUCTOR_CACHE_DIR";
+  EXPECT_EQ(ClassOf("/scratch/me/cache/i8/" + hash + ".py"), FrameClass::kUser) << "not the hash's folder";
+  EXPECT_EQ(ClassOf("/home/me/job/onfigurations/configurations.py"), FrameClass::kUser);
   EXPECT_EQ(ClassOf("/opt/v/lib/python3.11/site-packages/transformers/trainer.py"), FrameClass::kLibrary);
   EXPECT_EQ(ClassOf("/usr/lib/python3/dist-packages/numpy/core.py"), FrameClass::kLibrary);
   EXPECT_EQ(ClassOf("/usr/lib/python3.11/threading.py"), FrameClass::kStandardLibrary);
@@ -48,6 +52,12 @@ TEST(ClassifyFrame, TellsTheUsersNativeCodeFromTheRest) {
   EXPECT_EQ(ClassifyFrame(Native("solve", "/home/me/job/lib/libsolver.so")), FrameClass::kUser);
   for (const char* name : {"libcudart_static_5382377d5c772c9d197c0cda9fd9742ee6ad893c", "cudaMallocAsync"})
     EXPECT_EQ(ClassifyFrame(Native(name, "/home/me/job/solver")), FrameClass::kNative) << name;
+}
+
+TEST(FrameText, NamesCompiledCodeInWhicheverFolder) {
+  const std::string hash = "ci773ke336mweu3ascmfkjnjbnkk7qhnetpdby7xzj3qssj7lqqx";
+  EXPECT_EQ(FrameText(Python("Runner.call", "/tmp/tmp1qa02q0v/i7/" + hash + ".py", 350), "/home/me"),
+            "compiled code ci773ke3:350 Runner.call");
 }
 
 TEST(IsMark, IsNoFunctionOfAnyLanguage) {
