@@ -9,7 +9,7 @@
     python threads.py NAME            runs one
     python threads.py NAME mended     runs it as the thread mends it
 
-A run ends with a line of JSON: what PyTorch says of its peaks. No program decides by values of tensors: simulated CUDA computes none.
+No program decides by values of tensors: simulated CUDA computes none. mended.py prints what PyTorch says of a run's peaks.
 """
 
 import dataclasses
@@ -29,10 +29,10 @@ class Truth:
     kind: str
     thread: str = ""  # where it was reported
     line: tuple = ()  # texts, one of which the guilty line has
-    keeper: str = ""  # name of the variable or attribute that keeps the memory
-    cause: str = ""  # of reserved memory: a change of `fragmentation`; of what lives too long: a check of `explain`; of an out of memory: words
-    never: str = ""  # words that an answer about an out of memory must not have
-    setting: str = ""  # NAME=VALUE, an environment variable that mends it
+    also: tuple = ()  # texts of lines that may be called growing besides, or "(allocator)"
+    keeper: str = ""  # names of the variable or attribute that keeps the memory
+    cause: str = ""  # of reserved memory: a `change` of what_if, or expandable_segments; of what lives too long: the `kind` of a remedy; of an out of memory: words, a pattern
+    never: str = ""  # a pattern of words that an answer about an out of memory must not have
     capacity_mb: int = 0  # of the simulated GPU; 0 = as it is
     twin: bool = False  # whether it has a mended twin, whose peak says what the remedy saves
 
@@ -42,9 +42,9 @@ def program(kind, **truth):
     assert kind in KINDS
 
     def register(function):
-        line = truth.pop("line", ())
+        texts = {name: (truth[name],) if isinstance(truth[name], str) else truth[name] for name in ("line", "also") if name in truth}
         PROGRAMS[function.__name__] = function
-        function.truth = Truth(kind, line=(line,) if isinstance(line, str) else line, twin=function.__code__.co_argcount > 0, **truth)
+        function.truth = Truth(kind, **{**truth, **texts}, twin=function.__code__.co_argcount > 0)
         return function
 
     return register
@@ -56,11 +56,8 @@ def main():
         return
     import torch
 
+    global RESULT
     random.seed(0)
     torch.manual_seed(0)
-    global RESULT
     function = PROGRAMS[sys.argv[1]]
-    try:
-        RESULT = function(*([len(sys.argv) > 2] if function.truth.twin else []))
-    finally:
-        print(json.dumps({"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved(), "end": torch.cuda.memory_allocated()}))
+    RESULT = function(*([sys.argv[2:] == ["mended"]] if function.truth.twin else []))

@@ -60,7 +60,7 @@ def activations_of_all_explained_images(mended):
     return model, explained
 
 
-@program("growing", thread="https://github.com/growingnet/gromo/issues/137", line=("self.sums = self.sums +", "products = "), keeper="sums")
+@program("growing", thread="https://github.com/growingnet/gromo/issues/137", line=("statistic.update(body(",), keeper="sums")
 def statistics_with_their_graph(mended):
     class Statistic:
         def __init__(self):
@@ -79,7 +79,7 @@ def statistics_with_their_graph(mended):
     return statistic
 
 
-@program("growing", thread="https://github.com/jmschrei/tangermeme/pull/84", line=("module.input = ", "module.output = ", "x = torch.randn"), keeper="input output")
+@program("growing", thread="https://github.com/jmschrei/tangermeme/pull/84", line=("model(x)", "x = torch.randn"), keeper="input output")
 def inputs_that_hooks_left_on_modules(mended):
     """Attributions of many models, one after the other: the hooks are removed, what they stored is not."""
 
@@ -164,9 +164,9 @@ def a_pool_for_the_graph_of_each_resolution(mended):
                 graph.replay()
 
 
-@program("reserved", thread="https://github.com/ROCm/legacy-rocm-build/issues/6333", line=("logits = torch.empty",), cause="expandable_segments", setting="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
-def logits_of_ever_more_tokens(mended):
-    """Packed batches of changing length: each longer one needs a segment of its own. Mended by expandable segments, which the environment sets."""
+@program("reserved", thread="https://github.com/ROCm/legacy-rocm-build/issues/6333", line=("logits = torch.empty",), cause="expandable_segments", also="(allocator)")
+def logits_of_ever_more_tokens():
+    """Packed batches of changing length: each longer one needs a segment of its own. Mended by expandable segments."""
     for tokens in (1600, 1750, 1900, 2050, 2200, 2350, 2500, 2650):
         logits = torch.empty(tokens, 32000, device="cuda")
         gradients = torch.empty(tokens, 32000, device="cuda")
@@ -176,7 +176,7 @@ def logits_of_ever_more_tokens(mended):
 # Memory that lives too long.
 
 
-@program("lives", thread="https://discuss.pytorch.org/t/calling-loss-backward-reduce-memory-usage/2735", line=("output = model(", "loss = ", "hidden"), cause="peak.carried_over", keeper="loss")
+@program("lives", thread="https://discuss.pytorch.org/t/calling-loss-backward-reduce-memory-usage/2735", line=("output = model(", "loss = ", "hidden"), cause="carried_over", keeper="loss")
 def the_graph_of_the_batch_before(mended):
     """A validation with autograd on: the variable holds the last batch's graph while the next one is made."""
     model = nn.Sequential(*[nn.Sequential(nn.Linear(512, 512), nn.GELU()) for _ in range(6)]).cuda()
@@ -186,7 +186,7 @@ def the_graph_of_the_batch_before(mended):
             del loss
 
 
-@program("lives", thread="https://github.com/speechbrain/speechbrain/pull/1739", line=("loss.backward()", ".backward()"), cause="peak.gradients_in_forward")
+@program("lives", thread="https://github.com/speechbrain/speechbrain/pull/1739", line=("loss.backward()", ".backward()"), cause="gradients_in_forward")
 def gradients_in_the_validation(mended):
     model = dense(2048, 8)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -202,7 +202,7 @@ def gradients_in_the_validation(mended):
                 model(torch.randn(32768, 2048, device="cuda")).argmax(-1)
 
 
-@program("lives", thread="https://github.com/pytorch/pytorch/issues/69526", line=("predicted = network(",), cause="peak.carried_over", keeper="predicted")
+@program("lives", thread="https://github.com/pytorch/pytorch/issues/69526", line=("predicted = network(",), cause="carried_over", keeper="predicted")
 def frames_of_the_epoch_before(mended):
     """The next batch is made while variables still hold the last one and what came of it."""
     network = nn.Sequential(nn.Conv2d(3, 28, 3), nn.MaxPool2d(3, 2, 1), nn.MaxPool2d(3, 2, 1)).cuda()
