@@ -58,7 +58,7 @@ class Program:
         """What an answer should say: kinds of claims, and for the lines of tests/e2e/leaks, each of which is to be found, what stands on them."""
         if self.path.parent.name == "leaks":
             return self.line or ["silence"]
-        return {"growing": ["growing", "kept by"], "reserved": ["reserved by"], "lives": ["lives too long"], "oom": ["out of memory"], "sound": ["silence"]}[self.kind]
+        return {"growing": ["growing", "kept by"], "reserved": ["reserved by"], "fragmented": ["fragmentation", "reserved by"], "lives": ["lives too long"], "oom": ["out of memory"], "sound": ["silence"]}[self.kind]
 
 
 @dataclasses.dataclass
@@ -142,7 +142,7 @@ class Outcome:
             right = self.saves(setting, "reserved", recorded, told["other"]["peak_reserved_bytes"])
             yield Claim("reserved by", f"{setting}: {told['other']['peak_reserved_bytes']} B instead of {recorded} B", right, "reserved by" if setting == self.program.cause else "")
         if self.report["verdict"]["kind"] == "fragmented":
-            yield Claim("fragmentation", self.report["verdict"]["problem"], self.program.cause == "expandable_segments", "fragmentation")
+            yield Claim("fragmentation", self.report["verdict"]["problem"], self.program.kind == "fragmented", "fragmentation")
 
     def lives(self):
         for remedy in self.report["remedies"]:
@@ -154,8 +154,11 @@ class Outcome:
 
     def oom(self):
         for failure in [failure for failure in self.report["ooms"] if failure["final"]][-1:]:
-            said = " ".join([failure["cause"], *(action["action"] for action in failure["actions"])])
+            said = " ".join([failure["cause"], *(f"{action['action']} ({action['evidence']})" for action in failure["actions"])])
             wrong = self.program.kind != "oom" or (self.program.never and re.search(self.program.never, said, re.I))
+            # A setting that is said to be enough is so where the program gets to its end with it.
+            if "expandable_segments" in said and self.peaks("expandable_segments") is None:
+                wrong = True
             right = not wrong and bool(re.search(self.program.cause, said, re.I))
             yield Claim("out of memory", said, right, "out of memory" if right else "")
 

@@ -19,7 +19,7 @@ import sys
 
 PROGRAMS = {}
 RESULT = None  # of the program: what it still has at its end
-KINDS = ("growing", "reserved", "lives", "oom", "sound")
+KINDS = ("growing", "reserved", "fragmented", "lives", "oom", "sound")
 
 
 @dataclasses.dataclass

@@ -257,7 +257,7 @@ def a_loop_variable_that_outlives_its_loop(mended):
 
 
 @program("oom", thread="https://discuss.pytorch.org/t/gpu-memory-increase-while-i-wanna-to-backward-with-accumulative-loss/43284", line=("total = total + ", "loss = ", "model("), keeper="total",
-         cause="graph|backward|total", never="fragment|expandable", capacity_mb=1024)
+         cause="graph|backward|total", never="fragmentation:", capacity_mb=1024)
 def losses_of_all_parts_summed_before_backward(mended):
     model = nn.Sequential(*[nn.Sequential(nn.Linear(512, 512), nn.GELU()) for _ in range(4)]).cuda()
     total = 0
@@ -269,7 +269,7 @@ def losses_of_all_parts_summed_before_backward(mended):
             total = total + loss
 
 
-@program("oom", thread="https://github.com/Maghoumi/pytorch-softdtw-cuda/pull/23", line=("differences = ", "x[:, :, None] - y[:, None]"), cause="differences|distances|one request|line", never="fragment|expandable|checkpoint",
+@program("oom", thread="https://github.com/Maghoumi/pytorch-softdtw-cuda/pull/23", line=("differences = ", "x[:, :, None] - y[:, None]"), cause="differences|distances|one request|line", never="fragmentation:|checkpoint",
          capacity_mb=2048)
 def distances_by_broadcasting(mended):
     def distances(x, y):
@@ -285,7 +285,7 @@ def distances_by_broadcasting(mended):
 
 
 @program("oom", thread="https://pytorch.org/docs/stable/notes/faq.html#my-out-of-memory-exception-handler-can-t-allocate-memory", line=("hidden = ", "layer(", "except torch.cuda.OutOfMemoryError"), keeper="__traceback__",
-         cause="exception|error|traceback|attempt", never="expandable", capacity_mb=1024)
+         cause="exception|error|traceback|attempt", capacity_mb=1024)
 def a_smaller_batch_inside_the_handler(mended):
     layers = nn.ModuleList(nn.Linear(1024, 4096) for _ in range(4)).cuda()
 
@@ -307,7 +307,7 @@ def a_smaller_batch_inside_the_handler(mended):
 
 
 @program("oom", thread="https://pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory", line=("nn.Linear(features, 4096)", "model = "), cause="parameter|weight|larger than|more than",
-         never="expandable|checkpoint|smaller batch", capacity_mb=1024)
+         never="checkpoint|smaller batch", capacity_mb=1024)
 def a_linear_layer_that_is_too_large(mended):
     """Weights use memory by the product of features in and out: no batch is small enough."""
     features = 64 * 7 * 7 if mended else 64 * 56 * 56
