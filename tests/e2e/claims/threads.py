@@ -3,9 +3,7 @@
 """Programs after public reports of GPU memory that grows, is reserved, lives too long or runs out, and of memory that only looked like that. Written after the code and
 before any of its answers about them was seen; docs/claims.md says what their first run was told."""
 
-import collections
 import functools
-import gc
 
 import torch
 from torch import nn
@@ -159,9 +157,8 @@ def a_pool_for_the_graph_of_each_resolution(mended):
             with torch.cuda.graph(graph, pool=pool):
                 outputs = model(static).mean((2, 3))
             graphs.append((graph, static, outputs))
-        for _ in range(5):
-            for graph, _, _ in graphs:
-                graph.replay()
+        for graph, _, _ in graphs * 5:
+            graph.replay()
 
 
 @program("reserved", thread="https://github.com/ROCm/legacy-rocm-build/issues/6333", line=("logits = torch.empty",), cause="expandable_segments", also="(allocator)")
@@ -232,7 +229,6 @@ def a_cached_method_keeps_the_trained_agent(mended):
                 optimizer.zero_grad()
 
     World().train()
-    gc.collect()
     best = World()
     with torch.no_grad():
         for _ in range(10):
@@ -337,8 +333,7 @@ def a_deleted_tensor_is_cached():
     test = torch.zeros(8192, 8192, device="cuda")
     del test
     for _ in range(20):
-        again = torch.zeros(4096, 4096, device="cuda")
-        again.mul_(2)
+        torch.zeros(4096, 4096, device="cuda").mul_(2)
 
 
 @program("sound", thread="https://github.com/pytorch/pytorch/issues/97432")
@@ -390,18 +385,14 @@ def a_workspace_for_each_stream_of_a_pool():
 def shadows_of_all_parameters():
     model = dense(512, 4)
     shadows = [parameter.detach().clone() for parameter in model.parameters()]
-    optimizer, stored = torch.optim.AdamW(model.parameters()), collections.deque(maxlen=1)
-    for step in range(40):
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(40):
         model(torch.randn(64, 512, device="cuda")).mean().backward()
         optimizer.step()
         optimizer.zero_grad()
         with torch.no_grad():
             for shadow, parameter in zip(shadows, model.parameters()):
                 shadow.sub_(0.01 * (shadow - parameter))
-        if step % 10 == 9:
-            stored.append([parameter.detach().clone() for parameter in model.parameters()])
-            for parameter, saved in zip(model.parameters(), stored[-1]):
-                parameter.data.copy_(saved)
 
 
 if __name__ == "__main__":

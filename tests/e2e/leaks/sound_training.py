@@ -163,7 +163,7 @@ def checkpoints_that_are_saved_each_epoch():
 
 @program()
 def the_best_checkpoint_on_the_host():
-    model, best = network(), None
+    model, best = network(), {}
     optimizer = adam(model)
     for epoch in range(12):
         for _ in range(5):
@@ -175,7 +175,7 @@ def the_best_checkpoint_on_the_host():
 
 @program()
 def early_stopping_that_goes_back_to_its_best_weights():
-    model, best = network(), None
+    model = network()
     optimizer = adam(model)
     for epoch in range(18):
         for _ in range(4):
@@ -285,7 +285,6 @@ def an_active_learner_whose_pool_is_on_the_host():
 
 @program()
 def graphs_of_all_sizes():
-    """A graph network: nodes and edges by batch."""
     first, second = nn.Linear(32, 64).cuda(), nn.Linear(64, 8).cuda()
     optimizer = adam(first, second)
     for _ in range(60):
