@@ -57,6 +57,10 @@ class Snapshot:
         self.find_tensors()
         for name, module in pairs(record.modules()):
             self.ends[address(fields(module))] = (fields(module), module)
+        handled = dict.get(module_fields("sys"), "exc_info")()[1]
+        if handled is not None:  # the interpreter alone refers to it; owner_words.cc knows the name
+            named = {"__name__": "sys", "last_handled": handled}
+            self.ends[address(named)] = (named, None)
         climbed = record.climb(self.wanted, [globals for globals, _ in self.ends.values()], self.deadline)
         if climbed is None:
             self.cut = "this Python cannot be asked"

@@ -22,9 +22,8 @@ namespace {
 constexpr size_t kMaxStacksByStage = 500;
 // From this share of the live memory on, activations are worth a word.
 constexpr uint64_t kPercentOfStage = 30;
-// From this share of PyTorch's segments on, idle memory is worth a word before what fills the device.
-constexpr uint64_t kPercentIdle = 10;
 constexpr uint64_t kPercentGrown = 20;
+constexpr uint64_t kPercentOfGraph = 50;  // of what autograd keeps
 constexpr uint64_t kManyRetries = 10;
 
 std::string Share(uint64_t part, uint64_t whole) {
@@ -158,8 +157,10 @@ class Adviser {
     if (!errors.has_value() || !HasPercent(errors->bytes, oom_.values.total, kPercentGrown)) return false;
     const uint64_t held =
         input_.without == nullptr ? 0 : input_.without->At(PeakPart::kDeadAttempts, oom_.event_index).bytes;
-    Add(absl::StrCat("keep the text of an error, str(error), instead of the exception: ", errors->path, " keeps what ",
-                     "the failed attempts made"),
+    Add(IsOfHandledError(*errors)
+            ? "try again behind the except block, not inside it: the error that it handles keeps the failed attempt"
+            : absl::StrCat("keep the text of an error, str(error), instead of the exception: ", errors->path,
+                           " keeps what the failed attempts made"),
         absl::StrCat(FormatBytes(errors->bytes), " were seen to be kept by ", OwnerText(*errors),
                      held <= errors->bytes
                          ? ""
@@ -194,8 +195,19 @@ class Adviser {
     if (!HasPercent(bytes, oom_.values.allocated, kPercentOfStage)) return;
     Add("recompute activations (torch.utils.checkpoint)",
         absl::StrCat("autograd keeps ", FormatBytes(bytes), " (", Share(bytes, oom_.values.allocated),
-                     ") of the live memory for the backward pass: no more than that is saved"),
+                     ") of the live memory for the backward pass: no more than that is saved", GraphOwnerText(bytes)),
         bytes);
+  }
+
+  // Whose graph has most of it, where that was seen: of one forward pass, or of several that are added up.
+  std::string GraphOwnerText(uint64_t activations) const {
+    const OwnersMoment* const moment = OwnersAfter(oom_, *input_.analysis);
+    if (moment == nullptr) return "";
+    for (const SeenOwner& owner : moment->seen.owners) {
+      if (absl::EndsWith(owner.path, "grad_fn") && HasPercent(owner.bytes, activations, kPercentOfGraph))
+        return absl::StrCat("; ", FormatBytes(owner.bytes), " were seen to be kept by ", OwnerText(owner));
+    }
+    return "";
   }
 
   // A first step makes all of it: this request is one of many.

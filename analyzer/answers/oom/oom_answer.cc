@@ -225,7 +225,7 @@ void AddWayThere(const OomEvent& oom, const ReportInput& input, const TextOption
 void AddAsker(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Document* answer) {
   AddOneStack("  asked by  ", oom.stack_id, oom.api, input, options, answer);
   AddWayThere(oom, input, options, answer);
-  const std::string cause = CauseOfOom(oom);
+  const std::string cause = CauseOfOom(oom, input);
   if (!cause.empty()) answer->Paragraph("  so        ", cause, Tone::kWarning);
 }
 

@@ -99,7 +99,7 @@ void AddActionFields(const OomEvent& oom, bool fit_is_replayed, const ReportInpu
   constexpr char kAdvice[] = "the advice and the numbers that speak for it";
   std::vector<OomAction> actions;
   if (oom.described) actions = ActionsOnOom(oom, input, fit_is_replayed);
-  fields->Field("cause", CauseOfOom(oom), "one sentence, \"\" where the numbers carry none");
+  fields->Field("cause", CauseOfOom(oom, input), "one sentence, \"\" where the numbers carry none");
   fields->Table<OomAction>("actions", "what to do, best first",
                            {{"action", kAdvice, [](const OomAction& action) { return action.action; }},
                             {"evidence", kAdvice, [](const OomAction& action) { return action.evidence; }},

@@ -134,7 +134,7 @@ void AddOoms(const ReportInput& input, const TextOptions& options, Document* ans
     answer->Paragraph("  the GPU   ", StateOf(*oom));
     answer->Paragraph("  would fit ", FitText(*oom));
   }
-  const std::string cause = CauseOfOom(*oom);
+  const std::string cause = CauseOfOom(*oom, input);
   if (!cause.empty()) answer->Paragraph("  so        ", cause, Tone::kWarning);
   if (!oom->live.stacks.empty()) {
     answer->Line(absl::StrCat("  Who filled it (", FormatBytes(oom->live.bytes), " ", MeasureName(oom->live.measure),

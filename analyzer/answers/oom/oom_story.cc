@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "answers/report/stack_rows.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
 #include "ledger/stacks/stack_view.h"
@@ -16,13 +17,14 @@ namespace {
 
 constexpr uint8_t kLayerOfTorch = 3;
 constexpr size_t kMaxSitesLookedUp = 500;
+constexpr uint64_t kPercentOfMost = 50;  // of what is alive
 
-// Whether free space inside segments would have held the request, had it been in one piece. Less than a fiftieth of
-// what is reserved is not why a program runs out of memory: it would have been gone with the next request.
+// Whether free space inside segments would have held the request, had it been in one piece. Less than a tenth of what
+// is reserved is not why a program runs out of memory: it would have been gone with the next requests.
 bool IsFragmented(const OomEvent& oom) {
   const FragmentationPoint& pieces = oom.fragmentation;
   return pieces.free >= oom.requested && pieces.largest_free_range < oom.requested &&
-         pieces.free >= pieces.reserved / 50;
+         HasPercent(pieces.free, pieces.reserved, kPercentIdle);
 }
 
 std::string CauseOnHost(const OomEvent& oom) {
@@ -38,6 +40,14 @@ std::string CauseWithoutStatement(const OomEvent& oom) {
   return absl::StrCat("The device was full: what this trace cannot see of it, at least ",
                       FormatBytes(oom.device_total - oom.values.total - oom.requested),
                       ", is the CUDA context, its kernels, and what other processes hold (nvidia-smi).");
+}
+
+// "; 98 % of it is from train.py:12 distances" where one line has most of what is alive.
+std::string MostOfItText(const OomEvent& oom, const ReportInput& input) {
+  const std::vector<StackGroup> lines = GroupStacks(oom.live.stacks, input, /*by_stack=*/false);
+  if (lines.empty() || !HasPercent(lines[0].use.bytes, oom.live.bytes, kPercentOfMost)) return "";
+  return absl::StrCat("; ", FormatPercent(static_cast<double>(lines[0].use.bytes) / static_cast<double>(oom.live.bytes)),
+                      " of it is from ", lines[0].view.site);
 }
 
 }  // namespace
@@ -76,7 +86,7 @@ uint64_t MissingBytes(const OomEvent& oom) {
   return is_known ? oom.requested - oom.would_have_fit : 0;
 }
 
-std::string CauseOfOom(const OomEvent& oom) {
+std::string CauseOfOom(const OomEvent& oom, const ReportInput& input) {
   if (!oom.final)
     return "Served later: PyTorch gave cached memory back and asked again. That is slow when it happens often.";
   if (oom.device < 0) return CauseOnHost(oom);
@@ -103,9 +113,9 @@ std::string CauseOfOom(const OomEvent& oom) {
   if (oom.device_total != 0 && oom.values.other > oom.values.reserved)
     return "Most of the memory is not PyTorch's: see gpumemshim peak --measure total.";
   if (!oom.described || oom.requested <= oom.would_have_fit) return "";
-  if (IsBoundedByRefusal(oom)) return "The device was full of live memory.";
+  if (IsBoundedByRefusal(oom)) return absl::StrCat("The device was full of live memory", MostOfItText(oom, input), ".");
   return absl::StrCat("The device was full of live memory: ", FormatBytes(MissingBytes(oom)),
-                      " less somewhere below would have let this request through.");
+                      " less somewhere below would have let this request through", MostOfItText(oom, input), ".");
 }
 
 std::vector<OomGroup> GroupOoms(const std::vector<OomEvent>& ooms, const OomEvent* left_out, const ReportInput& input) {

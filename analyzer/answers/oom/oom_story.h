@@ -46,11 +46,14 @@ std::optional<uint64_t> UnseenBytes(const OomEvent& oom);
 // Nothing smaller was tried: less than the request would have fit, and how much less is not known.
 bool IsBoundedByRefusal(const OomEvent& oom);
 
+// From this share of PyTorch's segments on, in percent, idle memory is why a request failed.
+inline constexpr uint64_t kPercentIdle = 10;
+
 // By how much the request was too large; 0 where it is not known.
 uint64_t MissingBytes(const OomEvent& oom);
 
 // One sentence of judgement, "" where the numbers carry none.
-std::string CauseOfOom(const OomEvent& oom);
+std::string CauseOfOom(const OomEvent& oom, const ReportInput& input);
 
 // Something to do, and the evidence that speaks for it.
 struct OomAction {

@@ -29,15 +29,19 @@ std::string NativeText(const SeenOwner& owner) {
   return "C++ code: no object of Python refers to the tensor";
 }
 
+bool IsOfError(const SeenOwner& owner) { return owner.name == "sys" && absl::StartsWith(owner.path, "last_"); }
+
 // "last_traceback -> fit: outputs[*]" is how Python keeps the variables of the functions that failed last.
 std::string OfLastErrorText(const SeenOwner& owner) {
   const size_t arrow = owner.path.rfind(" -> "), colon = owner.path.find(": ", arrow);
   if (arrow == std::string::npos || colon == std::string::npos)
-    return absl::StrCat(PathText(owner), ", the error that ended the program");
+    return absl::StrCat(PathText(owner), IsOfHandledError(owner) ? ", the error that is being handled"
+                                                                 : ", the error that ended the program");
   SeenOwner variable = owner;
   variable.path = owner.path.substr(colon + 2);
   return absl::StrCat(PathText(variable), ", a variable of ", owner.path.substr(arrow + 4, colon - arrow - 4),
-                      " when the error ended the program");
+                      IsOfHandledError(owner) ? " when the error was raised that is being handled"
+                                              : " when the error ended the program");
 }
 
 constexpr absl::string_view kAskWhileItRuns = "gpumemshim ctl PID owners looks while it runs";
@@ -73,11 +77,17 @@ std::string NotSeenText(const LeakRow& row) {
 
 }  // namespace
 
+// shim/python/owners.py's name for it; where another error came meanwhile, that one has it as its context.
+bool IsOfHandledError(const SeenOwner& owner) {
+  return owner.name == "sys" &&
+         (absl::StartsWith(owner.path, "last_handled") || absl::StrContains(owner.path, ".__context__"));
+}
+
 std::string OwnerText(const SeenOwner& owner) {
   const std::string file = owner.file.empty() ? owner.name : BaseName(owner.file);
   switch (owner.root) {
     case OwnerRoot::kGlobal:
-      if (owner.name == "sys" && absl::StartsWith(owner.path, "last_")) return OfLastErrorText(owner);
+      if (IsOfError(owner)) return OfLastErrorText(owner);
       return absl::StrCat(PathText(owner), ", a global of ", file);
     case OwnerRoot::kClass:
       return absl::StrCat(PathText(owner), " of the class ", owner.name);
@@ -122,7 +132,7 @@ std::optional<SeenOwner> KeptErrorsOf(const SeenOwners& seen) {
   std::vector<SeenOwner> variables;
   for (const SeenOwner& owner : seen.owners) {
     const size_t at = absl::string_view(owner.path).find(kTraceback);
-    if (at == absl::string_view::npos || owner.name == "sys") continue;
+    if (at == absl::string_view::npos || (IsOfError(owner) && !IsOfHandledError(owner))) continue;
     const std::string path = WithoutNumbers(absl::string_view(owner.path).substr(0, at + kTraceback.size()));
     const auto same = std::find_if(variables.begin(), variables.end(), [&](const SeenOwner& each) {
       return each.root == owner.root && each.path == path && each.file == owner.file && each.name == owner.name;

@@ -25,6 +25,9 @@ std::string OwnerText(const SeenOwner& owner);
 // alone are one, whose path has [*] there. None where nobody has, or nobody was seen.
 std::optional<SeenOwner> MainOwner(const LeakRow& row);
 
+// Whether it is the error whose `except` block runs, or ran when another one came.
+bool IsOfHandledError(const SeenOwner& owner);
+
 // Of kept exceptions the one variable, or list of them, whose tracebacks keep most: bytes and blocks are sums, the path
 // ends with the traceback. Not of the error that ended the program.
 std::optional<SeenOwner> KeptErrorsOf(const SeenOwners& seen);
