@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "answers/report/stack_rows.h"
 #include "base/format.h"
 
 namespace gpumem {
@@ -16,6 +17,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 // Below this share and size, a rest is not worth a guess.
+constexpr size_t kMaxAskers = 8;  // of a library
 constexpr uint64_t kSmallRest = 4 * kMiB, kSmallShare = 200;
 
 struct Library {
@@ -71,6 +73,51 @@ std::string LibraryOf(const std::vector<ResolvedFrame>& frames) {
   return std::string(kProgram);
 }
 
+namespace {
+
+// What one library, or the program, asked CUDA for.
+struct Asked {
+  std::string library;
+  std::vector<StackUse> uses;
+  uint64_t bytes = 0;
+};
+
+// Largest first.
+std::vector<Asked> ByLibrary(const std::vector<StackUse>& uses, const ReportInput& input) {
+  std::map<std::string, Asked> libraries;
+  for (const StackUse& use : uses) {
+    std::string library = LibraryOf(input.stacks->Frames(use.stack_id));
+    Asked& asked = libraries[library];
+    asked.library = std::move(library);
+    asked.uses.push_back(use);
+    asked.bytes += use.bytes;
+  }
+  std::vector<Asked> sorted;
+  for (auto& [library, asked] : libraries) sorted.push_back(std::move(asked));
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Asked& a, const Asked& b) { return a.bytes > b.bytes; });
+  return sorted;
+}
+
+// A communicator, a handle: what several lines of the program made a library ask for is a part each.
+std::vector<BreakdownPart> PartsOf(const Asked& asked, const ReportInput& input) {
+  const std::vector<StackGroup> lines = GroupStacks(asked.uses, input, /*by_stack=*/false);
+  const auto label = [&](absl::string_view site) { return absl::StrCat(asked.library, ", asked by ", site); };
+  if (lines.size() < 2) return {{"library", asked.library, asked.bytes, Basis::kMeasured}};
+  std::vector<BreakdownPart> parts;
+  uint64_t rest = asked.bytes;
+  for (size_t i = 0; i < std::min(lines.size(), kMaxAskers); ++i) {
+    const StackUse& use = lines[i].use;
+    parts.push_back({"library",
+                     absl::StrCat(label(lines[i].view.site), use.count > 1 ? absl::StrCat(", ", use.count, " pieces") : ""),
+                     use.bytes, Basis::kMeasured});
+    rest -= std::min(rest, use.bytes);
+  }
+  if (rest != 0) parts.push_back({"library", label("other lines"), rest, Basis::kMeasured});
+  return parts;
+}
+
+}  // namespace
+
 std::vector<BreakdownPart> PartsOf(const MemoryBreakdown& breakdown, const ReportInput& input) {
   std::vector<BreakdownPart> parts;
   const auto add = [&](std::string name, std::string label, uint64_t bytes, Basis basis) {
@@ -81,15 +128,12 @@ std::vector<BreakdownPart> PartsOf(const MemoryBreakdown& breakdown, const Repor
   add("pytorch_allocated", "PyTorch: allocated", in_segments, Basis::kMeasured);
   add("pytorch_idle", "PyTorch: reserved, idle", values.reserved - in_segments, Basis::kMeasured);
 
-  std::map<std::string, uint64_t> libraries;
   uint64_t named = 0;
-  for (const StackUse& use : breakdown.other) {
-    libraries[LibraryOf(input.stacks->Frames(use.stack_id))] += use.bytes;
-    named += use.bytes;
+  for (const Asked& asked : ByLibrary(breakdown.other, input)) {
+    for (BreakdownPart& part : PartsOf(asked, input))
+      if (part.bytes > 0) parts.push_back(std::move(part));
+    named += asked.bytes;
   }
-  std::vector<std::pair<std::string, uint64_t>> sorted(libraries.begin(), libraries.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  for (const auto& [library, bytes] : sorted) add("library", library, bytes, Basis::kMeasured);
   add("library", "the program", values.other - std::min(named, values.other), Basis::kMeasured);
 
   const Basis of_sample = breakdown.same_state ? Basis::kMeasured : Basis::kDerived;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -157,14 +158,19 @@ void AddProcessTotal(const DeviceAnalysis& device, const ReportInput& input, Doc
   const MemoryBreakdown& peak = FullestBreakdown(device);
   if (!peak.any || peak.process == kNotStated) return;
   uint64_t reserved = 0;
-  std::vector<std::string> parts;
+  std::vector<std::pair<std::string, uint64_t>> others;  // what a library asked for in several places is one here
   for (const BreakdownPart& part : PartsOf(peak, input)) {
+    const std::string label = part.label.substr(0, part.label.find(','));
     if (absl::StartsWith(part.name, "pytorch_")) {
       reserved += part.bytes;
+    } else if (!others.empty() && others.back().first == label) {
+      others.back().second += part.bytes;
     } else if (part.bytes != 0) {
-      parts.push_back(absl::StrCat(FormatBytes(part.bytes), " ", part.label.substr(0, part.label.find(','))));
+      others.emplace_back(label, part.bytes);
     }
   }
+  std::vector<std::string> parts;
+  for (const auto& [label, bytes] : others) parts.push_back(absl::StrCat(FormatBytes(bytes), " ", label));
   if (reserved != 0) parts.insert(parts.begin(), absl::StrCat(FormatBytes(reserved), " reserved by PyTorch"));
   if (peak.unexplained > 0)
     parts.push_back(absl::StrCat(FormatBytes(static_cast<uint64_t>(peak.unexplained)), " unexplained"));

@@ -70,11 +70,10 @@ std::string RecursText(const ReportInput& input, uint64_t peak, uint64_t step_of
                       ranges.size() > kMaxRanges ? " and later" : "");
 }
 
-// At the device's own peak most of what the program held was not PyTorch's.
+// At the device's own peak most of what the program held was not PyTorch's, nor became so later.
 bool IsMostlyBeside(const DeviceAnalysis& device) {
-  const MeasureValues& values = device.at_peak_total.values;
-  return DefaultMeasure(device) == Measure::kAllocated && values.other > values.reserved &&
-         device.bound == PeakBound::kExact;
+  return DefaultMeasure(device) == Measure::kAllocated && device.bound == PeakBound::kExact &&
+         device.at_peak_total.values.other > device.peak_reserved.bytes;
 }
 
 // "; with 480 MiB beside PyTorch it held 548 MiB at 1.213 s".
