@@ -104,10 +104,25 @@ Cause TwoLargest(const Diff& diff, const Candidates& candidates) {
   return cause;
 }
 
+// The line whose memory beside PyTorch changed most, each at its own peak.
+Cause LineBeside(const Diff& diff) {
+  std::map<std::string, std::pair<uint64_t, uint64_t>> lines;
+  for (const auto& [site, bytes] : diff.a.beside) lines[site].first += bytes;
+  for (const auto& [site, bytes] : diff.b.beside) lines[site].second += bytes;
+  Cause cause{CauseKind::kUnknown, "", 0};
+  for (const auto& [site, bytes] : lines) {
+    const auto change = static_cast<int64_t>(bytes.second) - static_cast<int64_t>(bytes.first);
+    if (std::abs(change) <= std::abs(cause.explained) || ShareOf(diff, change) < kLeastShareOfCause) continue;
+    cause = {CauseKind::kOutside, absl::StrCat(site, ", ", FormatBytes(bytes.first), " -> ", FormatBytes(bytes.second)),
+             change};
+  }
+  return cause;
+}
+
 Cause OutsideCause(const Diff& diff) {
   Cause cause = FindGroup(diff);
   const int64_t context = static_cast<int64_t>(diff.b.context) - static_cast<int64_t>(diff.a.context);
-  if (ShareOf(diff, context) < kLeastShareOfCause) return cause;
+  if (ShareOf(diff, context) < kLeastShareOfCause) return cause.kind == CauseKind::kUnknown ? LineBeside(diff) : cause;
   return {CauseKind::kOutside,
           absl::StrCat("the CUDA context and its modules, ", FormatBytes(diff.a.context), " -> ",
                        FormatBytes(diff.b.context)),
@@ -115,6 +130,16 @@ Cause OutsideCause(const Diff& diff) {
 }
 
 int64_t Change(uint64_t was, uint64_t now) { return static_cast<int64_t>(now) - static_cast<int64_t>(was); }
+
+Cause HostCause(const Diff& diff) {
+  std::string text;
+  for (const auto& [name, of] : {std::pair("pinned memory of the host, ", &RunFacts::peak_pinned),
+                                 std::pair("managed memory, ", &RunFacts::peak_managed)}) {
+    if (diff.a.*of == diff.b.*of) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "; ", name, FormatBytes(diff.a.*of), " -> ", FormatBytes(diff.b.*of));
+  }
+  return {CauseKind::kOutside, std::move(text), diff.delta};
+}
 
 // PyTorch's segments beyond its blocks: at the moment, or of peaks, each at its own.
 int64_t Unused(const RunFacts& facts, bool are_peaks) {
@@ -142,14 +167,21 @@ bool ArePeaks(const Diff& diff) {
          diff.b.measure != Measure::kTotal;
 }
 
+namespace {
+
+int64_t LargerOf(int64_t a, int64_t b) { return std::abs(a) >= std::abs(b) ? a : b; }
+
+}  // namespace
+
 SeriesChanges ChangesOf(const Diff& diff) {
   const RunFacts &a = diff.a, &b = diff.b;
   const int64_t context = Change(a.context, b.context);
   if (ArePeaks(diff))
     return {Change(a.peak_allocated, b.peak_allocated), Change(a.peak_reserved, b.peak_reserved),
-            Change(a.peak_other, b.peak_other) + context};
+            Change(a.peak_other, b.peak_other) + context,
+            LargerOf(Change(a.peak_pinned, b.peak_pinned), Change(a.peak_managed, b.peak_managed))};
   return {Change(a.values.allocated, b.values.allocated), Change(a.values.reserved, b.values.reserved),
-          Change(a.values.other, b.values.other) + context};
+          Change(a.values.other, b.values.other) + context, 0};
 }
 
 absl::string_view CauseKindName(CauseKind kind) {
@@ -192,6 +224,11 @@ void ChooseSubject(Diff* diff) {
   diff->subject = "allocated";
   diff->delta = changes.allocated;
   const int64_t most = std::max(std::abs(unused), std::abs(changes.outside));
+  if (std::abs(changes.host) > 2 * std::max(std::abs(changes.allocated), most)) {
+    diff->subject = "host";
+    diff->delta = changes.host;
+    return;
+  }
   if (most <= 2 * std::abs(changes.allocated)) return;
   const bool is_reserved = std::abs(unused) >= std::abs(changes.outside);
   diff->subject = is_reserved ? "reserved" : "outside";
@@ -226,6 +263,7 @@ Cause FindCause(const Diff& diff) {
   if (diff.delta == 0) return {};
   if (diff.subject == "reserved") return ReservedCause(diff);
   if (diff.subject == "outside") return OutsideCause(diff);
+  if (diff.subject == "host") return HostCause(diff);
   Cause group = FindGroup(diff);
   if (!diff.same_trace) group.text += OtherShapes(diff);
   const std::vector<Cause> changes = FindProgramChanges(diff);

@@ -24,11 +24,12 @@ bool ArePeaks(const Diff& diff);
 // B minus A.
 struct SeriesChanges {
   int64_t allocated = 0, reserved = 0, outside = 0;
+  int64_t host = 0;  // pinned and managed memory, at most; of peaks alone
 };
 SeriesChanges ChangesOf(const Diff& diff);
 
 // Which series the headline is about: allocated memory, unless what PyTorch reserves beyond it, or memory outside of
-// PyTorch, changed more than twice as much.
+// PyTorch, or pinned and managed memory, changed more than twice as much.
 void ChooseSubject(Diff* diff);
 
 Cause FindCause(const Diff& diff);

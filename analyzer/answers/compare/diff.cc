@@ -78,6 +78,9 @@ std::vector<DiffRow> SeriesRows(const RunFacts& a, const RunFacts& b, bool same_
     rows.push_back(SeriesRow("peak allocated", a.peak_allocated, b.peak_allocated));
     rows.push_back(SeriesRow("peak reserved", a.peak_reserved, b.peak_reserved));
     rows.push_back(SeriesRow("peak of all CUDA memory", a.peak_total, b.peak_total));
+    for (const auto& [name, of] : {std::pair("pinned memory of the host, at most", &RunFacts::peak_pinned),
+                                   std::pair("managed memory, at most", &RunFacts::peak_managed)})
+      if (a.*of != 0 || b.*of != 0) rows.push_back(SeriesRow(name, a.*of, b.*of));
   }
   rows.push_back(SeriesRow("CUDA context", a.context, b.context));
   return rows;

@@ -162,7 +162,8 @@ void AddFacts(const Diff& diff, Document* answer) {
   answer->Field("command", "diff", "");
   answer->Field("headline", diff.headline, "the sentence, with the doubts before it");
   answer->Field("subject", diff.subject,
-                "which series it is about: `allocated`, `reserved`, `outside` (PyTorch), `total`");
+                "which series it is about: `allocated`, `reserved`, `outside` (PyTorch), `host` (pinned and managed "
+                "memory), `total`");
   answer->Field("delta_bytes", diff.delta, "B minus A: of the subject; in a list, of the row");
   constexpr char kCause[] =
       "`kind` (`none`, `unknown`, `several`, `group`, `layers`, `model_copy`, `dtype`, `frozen`, `optimizer`, "

@@ -38,6 +38,7 @@ std::string AmountText(const Diff& diff) {
   std::string what;
   if (diff.subject == "reserved") what = " reserved";
   if (diff.subject == "outside") what = " outside PyTorch";
+  if (diff.subject == "host") what = " of no device";
   if (diff.subject == "total") what = " of CUDA memory";
   const std::string amount =
       diff.delta == 0
@@ -79,6 +80,8 @@ std::string OthersText(const Diff& diff) {
     absl::StrAppend(&text, amount("reserved", changes.reserved));
   if (diff.subject != "outside" && counts(changes.outside))
     absl::StrAppend(&text, amount("outside PyTorch", changes.outside));
+  if (diff.subject != "host" && counts(changes.host))
+    absl::StrAppend(&text, amount("pinned and managed memory", changes.host));
   return text;
 }
 

@@ -16,6 +16,7 @@
 #include "answers/compare/names.h"
 #include "answers/report/leak_words.h"
 #include "answers/report/reserve_causes.h"
+#include "answers/report/stack_rows.h"
 #include "ledger/stacks/stack_view.h"
 #include "shared/event.h"
 #include "trace/import_info.h"
@@ -210,6 +211,8 @@ RunFacts ReadRunFacts(const ReportInput& input, const ObjectTable& objects, cons
   facts.name = names.run;
   facts.moment = names.moment;
   ReadProcess(*input.analysis, &facts);
+  facts.peak_pinned = input.analysis->host_pinned_peak;
+  facts.peak_managed = input.analysis->managed_peak;
   for (const DeviceAnalysis& device : input.analysis->devices) {
     if (device.device != attribution.device) continue;
     facts.device = device.device;
@@ -220,6 +223,8 @@ RunFacts ReadRunFacts(const ReportInput& input, const ObjectTable& objects, cons
     facts.peak_reserved = device.peak_reserved.bytes;
     facts.peak_other = device.peak_other.bytes;
     facts.peak_total = device.peak_total.bytes;
+    for (const StackGroup& line : GroupStacks(device.breakdown_at_peak.other, input, /*by_stack=*/false))
+      facts.beside.emplace_back(line.view.site, line.use.bytes);
     facts.stranded = StrandedText(device, input);
     facts.bound = device.bound;
     const MeasureValues& full = device.at_peak_reserved.values;

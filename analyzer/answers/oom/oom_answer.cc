@@ -4,6 +4,8 @@
 // What `gpumemshim oom` answers: for people the whole explanation of the last request that failed for good.
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "answers/oom/oom_lines.h"
@@ -27,8 +29,40 @@ std::string ShareOf(uint64_t bytes, uint64_t total) {
   return total == 0 ? "" : FormatPercent(static_cast<double>(bytes) / static_cast<double>(total));
 }
 
+// The sample of the device that was taken right behind the failed request; null where there is none of that time.
+const DeviceReading* ReadingBehind(const OomEvent& oom, const ReportInput& input) {
+  constexpr uint64_t kSoonAfterNs = 1'000'000'000;
+  for (const DeviceAnalysis& device : input.analysis->devices) {
+    if (device.device != oom.device) continue;
+    for (const DeviceReading& reading : device.use.readings)
+      if (reading.time_ns >= oom.time_ns && reading.time_ns - oom.time_ns <= kSoonAfterNs) return &reading;
+  }
+  return nullptr;
+}
+
+// What the trace did not count, by who has it: other processes by name, kernels' local memory, and the rest.
+void AddUnseen(const OomEvent& oom, const ReportInput& input, uint64_t unseen,
+               const std::function<void(uint64_t, std::string)>& row) {
+  const DeviceReading* const reading = ReadingBehind(oom, input);
+  uint64_t left = unseen;
+  const auto take = [&](uint64_t bytes, std::string what) {
+    if (bytes == 0 || bytes > left) return;
+    left -= bytes;
+    row(bytes, std::move(what));
+  };
+  if (reading != nullptr) {
+    take(reading->driver.local, "local memory of this process's kernels");
+    for (const OtherProcess& other : reading->others) {
+      if (other.bytes == kNotStated) continue;
+      take(other.bytes, absl::StrCat(other.name.empty() ? "another process" : other.name, " (pid ", other.pid, ")"));
+    }
+  }
+  const bool knows_others = reading != nullptr && reading->other_count == reading->others.size();
+  row(left, absl::StrCat("not seen here: CUDA context, kernels, rounding", knows_others ? "" : ", other processes"));
+}
+
 // Where the device's memory was, line by line; the lines sum to the device where it stated its free memory.
-void AddStack(const OomEvent& oom, Document* answer) {
+void AddStack(const OomEvent& oom, const ReportInput& input, Document* answer) {
   if (oom.device < 0) return;
   std::vector<Page::Row> rows;
   const auto row = [&](uint64_t bytes, std::string what) {
@@ -42,7 +76,7 @@ void AddStack(const OomEvent& oom, Document* answer) {
   if (oom.values.other > 0 || oom.values.reserved == 0) row(oom.values.other, "other CUDA memory of this process");
   if (oom.pool_stated) row(IdlePoolBytes(oom), "idle in the stream-ordered pool that was asked");
   if (unseen) {
-    row(*unseen, "not seen here: CUDA context, kernels, rounding, other processes");
+    AddUnseen(oom, input, *unseen, row);
     row(oom.device_free, "free, as the device said");
   } else if (oom.device_stated) {
     row(oom.device_free, "free, as the device said");
@@ -142,6 +176,19 @@ void AddFillers(const OomEvent& oom, const ReportInput& input, const TextOptions
   }
   if (!stages.empty()) answer->Paragraph("  allocated in ", stages);
   AddStackRows(oom.live.stacks, {"live", oom.live.bytes}, input, options, answer);
+}
+
+// Of memory beside PyTorch, where there was more of that: as at the peak of all CUDA memory, if it was the same then.
+void AddFillersBeside(const OomEvent& oom, const ReportInput& input, const TextOptions& options, Document* answer) {
+  if (oom.live.measure != Measure::kAllocated || oom.values.other <= oom.values.allocated) return;
+  for (const DeviceAnalysis& device : input.analysis->devices) {
+    const MemoryBreakdown& peak = device.breakdown_at_peak;
+    if (device.device != oom.device || !peak.any || peak.values.other != oom.values.other) continue;
+    answer->Gap();
+    answer->Line({{Tone::kHeading, "Beside PyTorch"},
+                  {Tone::kAside, absl::StrCat("  ", FormatBytes(oom.values.other), " of other CUDA memory")}});
+    AddStackRows(peak.other, {"live", oom.values.other}, input, options, answer);
+  }
 }
 
 // Who was seen to keep it, as soon as the program was in Python again; blocks of the failed attempt itself are gone by
@@ -244,9 +291,10 @@ void AddOomExplanation(const ReportInput& input, const WhatIfAnswer* what_if, co
   AddOomHeading(*oom, input, answer);
   AddAsker(*oom, input, options, answer);
   answer->Gap();
-  AddStack(*oom, answer);
+  AddStack(*oom, input, answer);
   AddChain(*oom, answer);
   AddFits(*oom, what_if, answer);
+  AddFillersBeside(*oom, input, options, answer);
   AddFillers(*oom, input, options, answer);
   AddOwners(*oom, input, answer);
   AddPinsOfOom(*oom, input, options, answer);

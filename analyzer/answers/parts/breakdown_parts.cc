@@ -107,9 +107,10 @@ std::vector<BreakdownPart> PartsOf(const Asked& asked, const ReportInput& input)
   uint64_t rest = asked.bytes;
   for (size_t i = 0; i < std::min(lines.size(), kMaxAskers); ++i) {
     const StackUse& use = lines[i].use;
-    parts.push_back({"library",
-                     absl::StrCat(label(lines[i].view.site), use.count > 1 ? absl::StrCat(", ", use.count, " pieces") : ""),
-                     use.bytes, Basis::kMeasured});
+    parts.push_back(
+        {"library",
+         absl::StrCat(label(lines[i].view.site), use.count > 1 ? absl::StrCat(", ", use.count, " pieces") : ""),
+         use.bytes, Basis::kMeasured});
     rest -= std::min(rest, use.bytes);
   }
   if (rest != 0) parts.push_back({"library", label("other lines"), rest, Basis::kMeasured});

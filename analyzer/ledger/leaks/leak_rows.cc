@@ -38,11 +38,11 @@ struct Group {
 class RowMaker {
  public:
   RowMaker(const LeakRowSources& sources, uint32_t slot) : sources_(sources), pass_(*sources.pass), slot_(slot) {
-    for (const SurvivalPass::Ended& ended : pass_.alive_at_last_allocation())
-      if (ended.slot == slot) {
-        alive_at_last_[ended.stack] += ended.bytes;
-        if (ended.alive) alive_at_end_[ended.stack] += ended.bytes;
-      }
+    for (const SurvivalPass::Ended& ended : pass_.alive_at_last_allocation()) {
+      if (ended.slot != slot) continue;
+      alive_at_last_[ended.stack] += ended.bytes;
+      if (ended.alive) alive_at_end_[ended.stack] += ended.bytes;
+    }
   }
 
   std::vector<LeakRow> Make() {
@@ -201,18 +201,15 @@ class RowMaker {
   }
 
   // A list of an evaluation's predictions, which goes while the program goes on; what is let go of only when nothing
-  // more is allocated was kept to the end. From training step to training step growth is none the better for it: of
-  // tensors, which go when what refers to them does. Of memory that the program asked CUDA for itself, its own free is
-  // the witness, as long as it comes before the end.
+  // more is allocated was kept to the end. From training step to training step growth is none the better for it. Of
+  // memory that is no tensor the program's own free before its end is the witness.
   bool WasFreed(const LeakRow& row) const {
     const bool is_own = row.kind != LeakKind::kMemory && row.kind != LeakKind::kGraph && !IsOfTensors(row.place);
     if (sources_.are_steps[row.loop] && !is_own) return false;
     const auto& alive_then = is_own && !sources_.ran_out ? alive_at_end_ : alive_at_last_;
     uint64_t alive = 0;
-    for (const uint64_t stack : row.stacks) {
-      const auto found = alive_then.find(stack);
-      alive += found == alive_then.end() ? 0 : found->second;
-    }
+    for (const uint64_t stack : row.stacks)
+      if (const auto found = alive_then.find(stack); found != alive_then.end()) alive += found->second;
     return 2 * alive < row.grown_bytes;
   }
 
@@ -390,8 +387,7 @@ class RowMaker {
   std::vector<LeakRow> rows_, graphs_;  // the next two: bytes of plain and of saved memory at each anchor
   std::map<std::string, std::vector<int64_t>> altogether_;
   std::vector<int64_t> all_;
-  // Bytes by stack: at the last allocation, and at the end.
-  absl::flat_hash_map<uint64_t, uint64_t> alive_at_last_, alive_at_end_;
+  absl::flat_hash_map<uint64_t, uint64_t> alive_at_last_, alive_at_end_;  // bytes by stack; last: allocation
 };
 
 }  // namespace
