@@ -137,13 +137,15 @@ FrameResolver ResolverOf(Symbolizer* symbolizer) {
 
 class PlaceCollector final : public LabelVisitor {
  public:
-  explicit PlaceCollector(PlaceRoles* places) : places_(places) {}
+  PlaceCollector(PlaceRoles* places, HeldByStack* held) : places_(places), held_(held) {}
   void BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t, bool) override {
     NotePlace(block, label, places_);
+    NoteHeld(block, label, held_);
   }
 
  private:
   PlaceRoles* places_;
+  HeldByStack* held_;
 };
 
 }  // namespace
@@ -225,9 +227,9 @@ void TraceFollower::LookUpNames() {
 }
 
 // What blocks that ended, and those that live, say of their places.
-PlaceRoles TraceFollower::Places() const {
+PlaceRoles TraceFollower::Places(HeldByStack* held) const {
   PlaceRoles places = tally_.index().places();
-  PlaceCollector collector(&places);
+  PlaceCollector collector(&places, held);
   replay_.ShowLive(&collector);
   return places;
 }
@@ -248,10 +250,12 @@ TraceFollower::Detail TraceFollower::TakeDetail() {
   request.measure = focus.measure;
   ModuleTable modules(&reader_.stacks().objects(), &rules_);
   UserStages user_stages(&tally_.marks(), &reader_.stacks());
-  const PlaceRoles places = Places();
+  HeldByStack held;
+  const PlaceRoles places = Places(&held);
   AttributionPass::Needs needs;
-  needs.lives.uses = {&replay_, &places, tally_.index().has_tensors(), classifier_.get(), &modules, &user_stages,
-                      Loop(),   0};
+  needs.lives.uses = {
+      &replay_, &places, tally_.index().has_tensors(), classifier_.get(), &modules, &user_stages, Loop(),
+      0,        &held,   tally_.index().has_saved()};
   needs.lives.until_ns = UINT64_MAX;
   needs.request = &request;
   needs.slot = focus.slot;

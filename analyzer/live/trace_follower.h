@@ -179,7 +179,7 @@ class TraceFollower {
   LiveProcess Begin() const;
   void LookUpNames();
   Detail TakeDetail();
-  PlaceRoles Places() const;
+  PlaceRoles Places(HeldByStack* held) const;
   LiveProcess::State StateNow() const;
   LiveDevice DeviceOf(uint32_t slot) const;
   void AddDevices(LiveProcess* frame) const;

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "symbols/compiled_frames.h"
 #include "symbols/names.h"
 #include "symbols/python_lines.h"
 #include "symbols/symbol_cache.h"
@@ -245,16 +246,17 @@ absl::string_view FileOf(absl::string_view path) { return path.substr(path.rfind
 
 struct Symbolizer::State {
   State(const StackTable* table, SymbolizerOptions chosen)
-      : stacks(table), options(std::move(chosen)), names(table, &options) {}
+      : stacks(table), options(std::move(chosen)), names(table, &options), compiled(table) {}
 
   const std::vector<ResolvedFrame>& ResolveFrame(uint32_t id);
   std::vector<ResolvedFrame> ResolveNative(const FrameInfo& frame);
-  std::vector<ResolvedFrame> ResolvePython(const FrameInfo& frame) const;
+  std::vector<ResolvedFrame> ResolvePython(const FrameInfo& frame);
   void Prepare();
 
   const StackTable* stacks;
   SymbolizerOptions options;
   NativeNames names;
+  CompiledFrames compiled;
   bool prepared = false;
   absl::flat_hash_map<uint32_t, std::vector<ResolvedFrame>> frames;  // by frame id
 };
@@ -279,7 +281,7 @@ void Symbolizer::State::Prepare() {
 }
 
 // A line of a file that torch.compile generated comes after the lines of the program that it computes.
-std::vector<ResolvedFrame> Symbolizer::State::ResolvePython(const FrameInfo& frame) const {
+std::vector<ResolvedFrame> Symbolizer::State::ResolvePython(const FrameInfo& frame) {
   ResolvedFrame own;
   own.python = true;
   own.nn_module = frame.nn_module;
@@ -292,13 +294,13 @@ std::vector<ResolvedFrame> Symbolizer::State::ResolvePython(const FrameInfo& fra
   own.file = code->filename;
   own.line = PythonLine(*code, frame.instruction);
   std::vector<ResolvedFrame> resolved;
-  const CompiledLines& compiled = stacks->objects().compiled_lines();
   if (const CompiledPiece* const piece = compiled.At(own.file, own.line); piece != nullptr) {
+    const CompiledLines& lines = stacks->objects().compiled_lines();
     for (const SourceLine& source : piece->sources) {
       ResolvedFrame& made = resolved.emplace_back();
       made.python = made.inlined = true;
-      made.function = made.short_function = WithoutResumption(compiled.text(source.function));
-      made.file = compiled.text(source.file);
+      made.function = made.short_function = WithoutResumption(lines.text(source.function));
+      made.file = lines.text(source.file);
       made.line = source.line;
       made.compiled_in = piece->nn_module;
     }

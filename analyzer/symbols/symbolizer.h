@@ -39,8 +39,7 @@ struct ResolvedFrame {
   std::string module;          // path of the native module; "" for Python, and for code in no file
   uint64_t offset = 0;         // native: virtual address inside the module
   bool python = false;
-  bool inlined =
-      false;  // an inlined function: shares its pc, or its line of a generated file, with the next frame outwards
+  bool inlined = false;  // shares its pc, or its line of generated code, with the next frame outwards
   // No call: the frames inside ran as the backward pass of an autograd node, those outside made the node. The function
   // is "<backward of MmBackward0>".
   bool forward = false;

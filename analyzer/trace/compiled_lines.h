@@ -40,6 +40,7 @@ class CompiledLines {
   absl::Status Add(const trace::CompiledFile& file);
 
   const CompiledPiece* At(const std::string& file, uint32_t line) const;
+  bool Has(const std::string& file) const { return files_.count(file) != 0; }
   const std::string& text(uint32_t number) const { return texts_[number]; }
 
   // To keep it in a file and take it from there (ledger/saved/archive.h).

@@ -142,6 +142,13 @@ std::vector<uint32_t> StackTable::Frames(uint64_t stack_id) const {
   return frames;
 }
 
+void StackTable::ForEachStack(absl::FunctionRef<void(uint64_t stack_id, uint32_t frame)> visit) const {
+  for (uint64_t i = 0; i < dense_nodes_.size(); ++i) {
+    if (dense_nodes_[i].frame != 0) visit(i + 1, dense_nodes_[i].frame);
+  }
+  for (const auto& [id, node] : sparse_nodes_) visit(id, node.frame);
+}
+
 const FrameInfo* StackTable::frame(uint32_t id) const { return FindOrNull(frames_, id); }
 const PythonCodeInfo* StackTable::python_code(uint32_t id) const { return FindOrNull(python_codes_, id); }
 const ThreadInfo* StackTable::thread(uint32_t id) const { return FindOrNull(threads_, id); }

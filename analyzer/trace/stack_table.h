@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "trace/module_symbols.h"
@@ -74,6 +75,9 @@ class StackTable {
 
   // Frame ids of a stack, innermost first. Empty for id 0 and for stacks whose definition was lost.
   std::vector<uint32_t> Frames(uint64_t stack_id) const;
+
+  // Every stack that is known, with its innermost frame: also those that are only the outer part of others.
+  void ForEachStack(absl::FunctionRef<void(uint64_t stack_id, uint32_t frame)> visit) const;
 
   const FrameInfo* frame(uint32_t id) const;
   const PythonCodeInfo* python_code(uint32_t id) const;

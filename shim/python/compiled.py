@@ -11,6 +11,7 @@ is known by the functions of the modules' classes: all modules that it may be ha
 COMPILED_FILE = 18  # field of trace.proto's Definitions
 MOST_PIECES, PIECES_AT_ONCE = 50_000, 64  # of all files; in one message
 MOST_SOURCES = 16  # lines of a piece
+RESUMPTION = "torch_dynamo_resume_in_"
 MOST_BYTES = 8192  # of a message: ring.h's kMaxReadyBytes
 
 
@@ -29,7 +30,14 @@ def lines_of(trace):
             found.append(place + (each.strip(),))
             place = None
     found.reverse()
-    return found[:MOST_SOURCES]
+    return found[: MOST_SOURCES - 1] + found[MOST_SOURCES - 1 :][-1:]
+
+
+def plain_name(function):
+    """Of a function that PyTorch made of a part of another one: that one's."""
+    while function.startswith(RESUMPTION) and "_at_" in function:
+        function = function[RESUMPTION.__len__() :].rpartition("_at_")[0]
+    return function
 
 
 def last_part(path):
@@ -105,14 +113,15 @@ class Functions:
         return best[1], found.get(best, [])
 
     def current(self, sources):
-        """As they are now, up to the first that is not sure."""
-        current = []
+        """As they are now, without callers that are not sure; none where the first or the last is not."""
+        current, place = [], None
         for file, line, function, source in sources:
             place = self.sources.now(file, line, source)
-            if place is None:
-                return current
-            current.append(place + (function,))
-        return current
+            if place is not None:
+                current.append(place + (plain_name(function),))
+            elif not current:
+                return []
+        return current if place is not None else []
 
     def describe(self, sources):
         """The lines with qualified names, and the number of the innermost module that contains all that the innermost line may be in; 0: not known."""

@@ -38,10 +38,25 @@ void BlockUses::Freeze() {
   is_frozen_ = true;
 }
 
-// A cache that each call of the model replaces by a longer one.
-bool BlockUses::GrowsFromCallToCall(const TorchBlock& block, uint64_t alloc_event, uint64_t end) const {
+// A cache that each call of the model replaces by a longer one; the last one is there at the end.
+bool BlockUses::GrowsFromCallToCall(const TorchBlock& block, const BlockLife& life, uint64_t alloc_event,
+                                    uint64_t end) const {
   const auto sizes = sizes_.find(block.stack);
-  return sizes != sizes_.end() && sizes->second.growths > 0 && CountIn(calls_, alloc_event, end) > 0;
+  return sizes != sizes_.end() && sizes->second.growths > 0 && (life.alive || CountIn(calls_, alloc_event, end) > 0);
+}
+
+// What is kept to the end is kept as others from its line are, however late it came.
+void BlockUses::TakeOthers(const TorchBlock& block, const StackClassification& classification, uint64_t end,
+                           BlockLife* life) const {
+  if (!life->alive || needs_.held == nullptr) return;
+  const auto found = needs_.held->find(block.stack);
+  if (found == needs_.held->end()) return;
+  const HeldBlocks& others = found->second;
+  life->oldest_steps = std::max(Steps(), others.oldest_steps) - others.oldest_steps;
+  life->oldest_iterations = CountIn(anchors_, others.oldest_event, end);
+  life->are_of_several_steps = others.newest_steps >= others.oldest_steps + 2;
+  const bool trains = needs_.has_saved || Steps() != 0;
+  life->are_many = others.count >= kLeastIterations && (!trains || classification.stage == Stage::kEvaluation);
 }
 
 AttributedUse BlockUses::Of(const TorchBlock& block, const BlockLabel& label, uint64_t end, bool alive) const {
@@ -54,6 +69,7 @@ AttributedUse BlockUses::Of(const TorchBlock& block, const BlockLabel& label, ui
   life.optimizer_ends = std::max(Ends(), label.optimizer_ends) - label.optimizer_ends;
   life.iterations = CountIn(anchors_, label.alloc_event, end);
   life.has_tensors = needs_.has_tensors;
+  TakeOthers(block, classification, end, &life);
   AttributedUse use;
   use.tensor_bytes = label.tensor_bytes;
   uint32_t tensor = label.tensor;
@@ -83,9 +99,13 @@ AttributedUse BlockUses::Of(const TorchBlock& block, const BlockLabel& label, ui
   const bool is_shared = verdict.category == Category::kWorkspace && (alive || life.optimizer_steps > 1);
   use.module = owner != 0 ? owner : is_shared ? 0 : needs_.modules->RowOf(classification.module);
   // What attention keeps from call to call, in a program that does not train, are keys and values.
-  const bool is_kept = use.category == Category::kKept ||
-                       (use.category == Category::kTemporary && GrowsFromCallToCall(block, label.alloc_event, end));
-  if (is_kept && needs_.modules->row(use.module).component == "attention") use.category = Category::kKvCache;
+  const bool is_any = use.category == Category::kTemporary || use.category == Category::kUnknown;
+  const bool is_kept =
+      use.category == Category::kKept || (is_any && GrowsFromCallToCall(block, life, label.alloc_event, end));
+  if (is_kept && Steps() == 0 && needs_.modules->row(use.module).component == "attention") {
+    use.category = Category::kKvCache;
+    use.evidence = Evidence::kRule;
+  }
   use.bytes = block.size;
   use.count = 1;
   return use;
@@ -120,9 +140,9 @@ AttributedUse BlockUses::Of(const CudaLife& life, bool alive) const {
   // A tensor of which nothing is known, and no library's.
   const Category otherwise = classification.by_allocator ? Category::kUnknown : Category::kLibrary;
   use.category = classification.category.value_or(otherwise);
-  use.evidence = classification.category       ? Evidence::kRule
-                 : classification.by_allocator ? Evidence::kNone
-                                               : Evidence::kMeasured;
+  use.evidence = use.category == Category::kUnknown ? Evidence::kNone
+                 : classification.category          ? Evidence::kRule
+                                                    : Evidence::kMeasured;
   use.module = needs_.modules->RowOf(classification.module);
   use.bytes = use.tensor_bytes = life.size;
   use.count = 1;

@@ -37,6 +37,8 @@ class BlockUses {
     UserStages* user_stages = nullptr;
     Loop loop;                          // iterations of a program without an optimizer; none: Loop()
     uint64_t first_stack_of_calls = 0;  // of its model; 0 = not known
+    const HeldByStack* held = nullptr;  // nullptr: not known
+    bool has_saved = true;              // autograd keeps something
   };
   explicit BlockUses(const Needs& needs) : needs_(needs), anchors_(needs.loop.anchors) {
     if (needs.loop.place != 0) clock_.emplace(needs.loop, *needs.classifier);
@@ -55,7 +57,9 @@ class BlockUses {
   uint32_t Steps() const { return is_frozen_ ? frozen_steps_ : needs_.replay->optimizer_steps(); }
   uint32_t Ends() const { return is_frozen_ ? frozen_ends_ : needs_.replay->optimizer_ends(); }
   bool OfTensors(const CudaLife& life, bool alive, AttributedUse* use) const;
-  bool GrowsFromCallToCall(const TorchBlock& block, uint64_t alloc_event, uint64_t end) const;
+  bool GrowsFromCallToCall(const TorchBlock& block, const BlockLife& life, uint64_t alloc_event, uint64_t end) const;
+  void TakeOthers(const TorchBlock& block, const StackClassification& classification, uint64_t end,
+                  BlockLife* life) const;
 
   Needs needs_;
   std::optional<LoopClock> clock_;

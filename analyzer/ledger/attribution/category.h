@@ -28,7 +28,7 @@ enum class Category : uint8_t {
   kWorkspace,      // of cuBLAS, cuDNN
   kCommunication,  // NCCL, buckets of gradients
   kKvCache,
-  kKept,  // of a program that does not train: held for longer than an iteration
+  kKept,  // held for two steps or iterations, and nothing above
   kGraphPool,
   kAllocatorOverhead,  // PyTorch's segments beyond the blocks in use
   kContext,

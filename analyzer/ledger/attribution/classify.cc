@@ -3,6 +3,8 @@
 
 #include "ledger/attribution/classify.h"
 
+#include <algorithm>
+
 namespace gpumem {
 namespace {
 
@@ -31,6 +33,14 @@ bool IsFromOutside(const StackClassification& classification) {
           classification.stage == Stage::kEvaluation);
 }
 
+// Held for two steps or iterations, or from a line of which others are: a list, a dictionary. Of what a backward pass
+// made, gradients of parameters without an optimizer stay, too, but only those of one step.
+bool IsHeld(const BlockLife& life, const StackClassification& classification) {
+  if (IsSetUp(classification.stage) || classification.accumulates) return false;
+  if (classification.stage == Stage::kBackward) return life.are_of_several_steps && life.oldest_steps >= 2;
+  return std::max(life.optimizer_steps, life.oldest_steps) >= 2 || life.oldest_iterations >= 2 || life.are_many;
+}
+
 // What stage and length of life tell of a block that nothing was said of.
 Category ByLife(const BlockLife& life, const StackClassification& classification) {
   const bool lasted = life.optimizer_steps > 0;
@@ -39,21 +49,20 @@ Category ByLife(const BlockLife& life, const StackClassification& classification
   if (IsFromOutside(classification) && classification.origin == Origin::kMoved && !lasted) return Category::kInput;
   // Gradients that stay are looked at at some step; what stays longer than one and never was one is something else.
   const bool is_gradient = life.has_tensors ? life.optimizer_steps == 1 : lasted || classification.accumulates;
-  if (stage == Stage::kBackward && is_gradient && !classification.recomputed) return Category::kGradient;
+  const bool is_held = IsHeld(life, classification);
+  if (stage == Stage::kBackward && is_gradient && !classification.recomputed && !is_held) return Category::kGradient;
   // A trainer may run the forward pass inside of the step, and keep the loss until the next one.
   const bool is_optimizers = stage == Stage::kOptimizer || stage == Stage::kOptimizerSetup;
   const bool is_state = life.has_tensors ? life.optimizer_steps > 1 : lasted || life.alive;
   if (is_optimizers && is_state) return Category::kOptimizerState;
   if (!life.has_tensors && life.alive && IsSetUp(stage)) return Category::kParameter;
-  if (life.iterations >= 2) return Category::kKept;
+  if (life.iterations >= 2 || is_held) return Category::kKept;
   // Gone before a second step began. What is there at the end was kept, by whomever.
   const bool is_short = life.optimizer_steps < 2 && !life.alive;
   return is_short && !(IsSetUp(stage) && lasted) ? Category::kTemporary : Category::kUnknown;
 }
 
-}  // namespace
-
-CategoryVerdict Classify(const BlockLife& life, const StackClassification& classification) {
+CategoryVerdict VerdictOf(const BlockLife& life, const StackClassification& classification) {
   // A module's output is never an input batch, even if the next module receives it.
   const bool is_batch = life.role == TensorRole::kInput && classification.module == 0;
   if (life.role != TensorRole::kNone && (is_batch || life.role != TensorRole::kInput))
@@ -79,8 +88,15 @@ CategoryVerdict Classify(const BlockLife& life, const StackClassification& class
   if (life.saved) return {Category::kActivation, Evidence::kAutograd};
   if (is_likely_gradient) return {Category::kGradient, Evidence::kStack};
   if (life.likely == TensorRole::kInput) return {Category::kInput, Evidence::kStack};
-  const Category by_life = ByLife(life, classification);
-  return {by_life, by_life == Category::kUnknown ? Evidence::kNone : Evidence::kRule};
+  return {ByLife(life, classification), Evidence::kRule};
+}
+
+}  // namespace
+
+CategoryVerdict Classify(const BlockLife& life, const StackClassification& classification) {
+  CategoryVerdict verdict = VerdictOf(life, classification);
+  if (verdict.category == Category::kUnknown) verdict.evidence = Evidence::kNone;
+  return verdict;
 }
 
 }  // namespace gpumem

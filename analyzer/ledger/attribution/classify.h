@@ -26,6 +26,10 @@ struct BlockLife {
   uint32_t optimizer_ends = 0;   // that ended during it: a closure makes gradients in the middle of a step
   uint32_t iterations = 0;       // that ended during it, of a program without an optimizer
   bool has_tensors = false;      // of the trace: the program's tensors were looked at
+  // Of what is alive at the end: how long the oldest block of its stack has been there, whether these were made over
+  // several steps, and whether they are many, of an evaluation or a program that neither trains nor uses autograd.
+  uint32_t oldest_steps = 0, oldest_iterations = 0;
+  bool are_of_several_steps = false, are_many = false;
 };
 
 struct CategoryVerdict {

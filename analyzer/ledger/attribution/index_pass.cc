@@ -27,8 +27,18 @@ void NotePlace(const TorchBlock& block, const BlockLabel& label, PlaceRoles* pla
   }
 }
 
-void IndexPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t, bool) {
+void NoteHeld(const TorchBlock& block, const BlockLabel& label, HeldByStack* held) {
+  if (block.stack == 0) return;
+  HeldBlocks& of_stack = (*held)[block.stack];
+  of_stack.oldest_event = std::min(of_stack.oldest_event, label.alloc_event);
+  of_stack.oldest_steps = std::min(of_stack.oldest_steps, label.optimizer_steps);
+  of_stack.newest_steps = std::max(of_stack.newest_steps, label.optimizer_steps);
+  ++of_stack.count;
+}
+
+void IndexPass::BlockEnded(const TorchBlock& block, const BlockLabel& label, uint64_t, bool alive) {
   NotePlace(block, label, &places_);
+  if (alive || has_ended_) NoteHeld(block, label, &held_);
 }
 
 // A mark has the text, or begins with it where what the program added follows: "epoch done (loss=0.3)". The first one

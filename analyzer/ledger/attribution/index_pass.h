@@ -37,6 +37,16 @@ using PlaceRoles = absl::flat_hash_map<std::tuple<uint64_t, uint64_t, uint32_t>,
 // Takes what a block that ends says of its place.
 void NotePlace(const TorchBlock& block, const BlockLabel& label, PlaceRoles* places);
 
+// Blocks of one stack that are alive at the end of the program's own code: together they tell a list from a variable.
+struct HeldBlocks {
+  uint64_t oldest_event = UINT64_MAX;  // of their allocations
+  uint32_t oldest_steps = UINT32_MAX;  // optimizer steps before the oldest one
+  uint32_t newest_steps = 0;           // before the newest one
+  uint32_t count = 0;
+};
+using HeldByStack = absl::flat_hash_map<uint64_t, HeldBlocks>;
+void NoteHeld(const TorchBlock& block, const BlockLabel& label, HeldByStack* held);
+
 class IndexPass final : public LabelVisitor {
  public:
   IndexPass(const AttributionRequest& request, uint32_t slot, const LabelReplay* replay, const StackTable* stacks,
@@ -65,6 +75,7 @@ class IndexPass final : public LabelVisitor {
   uint64_t FirstStackOfCalls() const { return iterations_ ? iterations_->FirstStackOfCalls() : 0; }
   const StageLog& stages() const { return stages_; }  // empty where not asked for
   const PlaceRoles& places() const { return places_; }
+  const HeldByStack& held() const { return held_; }
   // The event behind which moment `i` lies, and its time; false where there is none.
   bool Find(size_t i, uint64_t* event_index, uint64_t* time_ns) const;
   std::vector<ParameterRow> Parameters() const;
@@ -85,6 +96,7 @@ class IndexPass final : public LabelVisitor {
   std::optional<IterationCounter> iterations_;
   StageLog stages_;
   PlaceRoles places_;
+  HeldByStack held_;
   std::vector<uint64_t> found_;  // event of each moment
   std::vector<uint64_t> found_ns_ = std::vector<uint64_t>(found_.size());
   std::vector<MarkSearch> marks_;                         // of each moment

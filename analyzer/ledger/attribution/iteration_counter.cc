@@ -41,7 +41,9 @@ void IterationCounter::Widen() {
 }
 
 void IterationCounter::Count(uint32_t thread, uint64_t stack, bool is_torch) {
-  const uint64_t index = allocations_++;
+  // What is tried out while a model is compiled is no part of what repeats, however much it is.
+  const bool is_compiling = classifier_->Of(stack).stage == Stage::kWrapping;
+  const uint64_t index = is_compiling ? allocations_ : allocations_++;
   while (index >= allocations_a_stretch_ * kStretches) Widen();
   Source& source = sources_[is_torch];
   source.calls.Allocated(thread, stack, [&](const CallLoops::Place& place) {

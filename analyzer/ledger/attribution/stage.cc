@@ -97,6 +97,11 @@ constexpr Rule kSetUpRules[] = {
     {"/torch/distributed/", "parallelize_module", Stage::kWrapping},
     {"/torch/distributed/", "distribute_module", Stage::kWrapping},
     {"/torch/_dynamo/convert_frame.py", "_compile", Stage::kWrapping},
+    {"/torch/_inductor/", "autotune_to_one_config", Stage::kWrapping},
+    {"/torch/_inductor/", "benchmark_all_configs", Stage::kWrapping},
+    {"/torch/_inductor/", "coordinate_descent_tuning", Stage::kWrapping},
+    {"/torch/_inductor/select_algorithm.py", "", Stage::kWrapping},
+    {"/triton/runtime/autotuner.py", "_bench", Stage::kWrapping},
     {"/torch/optim/swa_utils.py", "__init__", Stage::kWrapping},
     {"/peft/", "get_peft_model", Stage::kWrapping},
     {"/peft/", "add_adapter", Stage::kWrapping},
@@ -228,8 +233,10 @@ Stage StageOf(const std::vector<FrameClassification>& innermost_first) {
   Stage found = Stage::kNone, weak = Stage::kNone, set_up = Stage::kNone;
   bool evaluates = false;
   for (const FrameClassification& classification : innermost_first) {
-    // Whatever ran inside a mark belongs to the backward pass, but for the communication of it.
-    if (classification.is_mark && found != Stage::kCollective) return Stage::kBackward;
+    // Whatever ran inside a mark belongs to the backward pass, but for the communication of it, and what is tried out
+    // while its code is compiled.
+    const bool is_compiling = set_up == Stage::kWrapping;
+    if (classification.is_mark && found != Stage::kCollective && !is_compiling) return Stage::kBackward;
     evaluates |= classification.is_evaluating;
     if (classification.set_up != Stage::kNone) set_up = classification.set_up;
     if (classification.stage == Stage::kNone) continue;

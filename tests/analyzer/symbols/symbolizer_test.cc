@@ -91,24 +91,31 @@ TEST(SymbolizerTest, AForwardMarkIsAFrameOfItsOwn) {
   EXPECT_EQ(symbolizer.ResolveFrame(2).at(0).function, "<backward of a node>");
 }
 
-TEST(SymbolizerTest, ALineOfCompiledCodeComesBehindTheLinesThatItComputes) {
-  TraceBuilder trace;
-  const uint64_t stack = trace.PythonStack({{"Runner.call", "/tmp/torchinductor_me/ab/cab.py", 350},
-                                            {"torch_dynamo_resume_in_forward_at_24", "model.py", 22}});
-  trace::CompiledFile* const file = trace.definitions().add_compiled_files();
-  file->set_file("/tmp/torchinductor_me/ab/cab.py");
-  for (const char* text : {"model.py", "Block.forward", "Net.torch_dynamo_resume_in_forward_at_24"})
-    file->add_text(text);
+constexpr char kGenerated[] = "/tmp/torchinductor_me/ab/cab.py";
+
+// From line 340 on: model.py:5 in Block.forward of module 7, called by model.py:24 in a function's part.
+void AddCompiledFile(TraceBuilder* trace, const std::string& root = "Net.torch_dynamo_resume_in_forward_at_24") {
+  trace::CompiledFile* const file = trace->definitions().add_compiled_files();
+  file->set_file(kGenerated);
+  for (const std::string& text : {std::string("model.py"), std::string("Block.forward"), root}) file->add_text(text);
   file->add_line(340);
   file->add_depth(2);
   file->add_nn_module(7);
   for (const uint32_t line : {5, 24}) file->add_source_line(line);
   for (const uint32_t function : {2, 3}) file->add_source_function(function);
   for (int i = 0; i < 2; ++i) file->add_source_file(1);
+}
+
+TEST(SymbolizerTest, ALineOfCompiledCodeComesBehindTheLinesThatItComputes) {
+  TraceBuilder trace;
+  const uint64_t stack = trace.PythonStack({{"Runner.call", kGenerated, 350},
+                                            {"torch_dynamo_resume_in_forward_at_24", "model.py", 22},
+                                            {"<module>", "train.py", 3}});
+  AddCompiledFile(&trace);
   const StackTable table = TableOf(trace);
   Symbolizer symbolizer(&table);
   const std::vector<ResolvedFrame> frames = symbolizer.Resolve(stack);
-  ASSERT_EQ(frames.size(), 4u);
+  ASSERT_EQ(frames.size(), 5u);
   EXPECT_EQ(frames[0].function, "Block.forward");
   EXPECT_EQ(frames[0].file, "model.py");
   EXPECT_EQ(frames[0].line, 5u);
@@ -118,6 +125,29 @@ TEST(SymbolizerTest, ALineOfCompiledCodeComesBehindTheLinesThatItComputes) {
   EXPECT_EQ(frames[2].function, "Runner.call");
   EXPECT_FALSE(frames[2].inlined);
   EXPECT_EQ(frames[3].function, "forward") << "of a function's part behind a graph break";
+}
+
+TEST(SymbolizerTest, CompiledCodeThatOtherFunctionsShareHasNoLinesOfTheProgram) {
+  TraceBuilder trace;
+  const uint64_t own = trace.PythonStack(
+      {{"Runner.call", kGenerated, 350}, {"Net.forward", "model.py", 22}, {"<module>", "train.py", 3}});
+  const uint64_t other = trace.PythonStack(
+      {{"Runner.call", kGenerated, 350}, {"Twin.forward", "model.py", 90}, {"<module>", "train.py", 4}});
+  AddCompiledFile(&trace, "Net.forward");
+  const StackTable table = TableOf(trace);
+  Symbolizer symbolizer(&table);
+  EXPECT_EQ(symbolizer.Resolve(own).size(), 3u);
+  EXPECT_EQ(symbolizer.Resolve(other).size(), 3u);
+}
+
+TEST(SymbolizerTest, AStackThatDoesNotReachTheProgramContradictsNothing) {
+  TraceBuilder trace;
+  const uint64_t own = trace.PythonStack(
+      {{"Runner.call", kGenerated, 350}, {"Net.forward", "model.py", 22}, {"<module>", "train.py", 3}});
+  trace.PythonStack({{"Runner.call", kGenerated, 350}, {"apply", "/v/site-packages/torch/autograd/function.py", 9}});
+  AddCompiledFile(&trace, "Net.forward");
+  const StackTable table = TableOf(trace);
+  EXPECT_EQ(Symbolizer(&table).Resolve(own).size(), 5u);
 }
 
 TEST(SymbolizerTest, NamesNativeFramesWithInlines) {

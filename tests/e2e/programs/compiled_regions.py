@@ -42,13 +42,12 @@ class Net(nn.Module):
         self.layers = nn.ModuleList([Block(256, 512), Block(512, 256)])
         self.compiled = None
 
-    def plain(self, x):
+    def forward(self, x):
+        if self.compiled is not None:
+            return self.compiled([x, self.layers[0].weight, self.layers[1].weight])  # TRUTH of buf2
         for layer in self.layers:
             x = layer(x)  # TRUTH of the call
         return x
-
-    def forward(self, x):
-        return self.compiled([x, self.layers[0].weight, self.layers[1].weight])  # TRUTH of buf2
 
 
 def line_of(text):
@@ -60,7 +59,7 @@ def trace_of(stale=""):
     outer, inner = line_of("TRUTH of the call\n"), line_of("TRUTH of buf0 and buf1\n")
     inner_text = linecache.getline(__file__, inner).strip() + stale
     return (
-        f'  File "{__file__}", line {outer}, in plain\n    {linecache.getline(__file__, outer).strip()}\n'
+        f'  File "{__file__}", line {outer}, in forward\n    {linecache.getline(__file__, outer).strip()}\n'
         f'  File "{__file__}", line {inner}, in forward\n    {inner_text}\n'
     )
 

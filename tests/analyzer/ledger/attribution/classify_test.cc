@@ -44,6 +44,44 @@ TEST(ClassifyTest, WithoutAnOptimizerALifeOverIterationsIsKept) {
   EXPECT_EQ(Classify(life, At(Stage::kForward)).category, Category::kParameter);
 }
 
+TEST(ClassifyTest, WhatOutlivesTwoStepsIsKept) {
+  EXPECT_EQ(Classify(Life(1), At(Stage::kForward)).category, Category::kTemporary) << "a result until the next one";
+  EXPECT_EQ(Classify(Life(2), At(Stage::kForward)).category, Category::kKept);
+  EXPECT_EQ(Classify(Life(2), At(Stage::kForward)).evidence, Evidence::kRule);
+  EXPECT_EQ(Classify(Life(2), At(Stage::kConstruction)).category, Category::kUnknown) << "of a model, perhaps";
+  EXPECT_EQ(Classify(Life(2), At(Stage::kConstruction)).evidence, Evidence::kNone);
+}
+
+TEST(ClassifyTest, WhatIsAliveAtTheEndIsKeptAsOthersOfItsLineAre) {
+  BlockLife life = Life(0, true);
+  EXPECT_EQ(Classify(life, At(Stage::kNone)).category, Category::kUnknown);
+  life.oldest_steps = 2;
+  EXPECT_EQ(Classify(life, At(Stage::kNone)).category, Category::kKept);
+  life.oldest_steps = 0;
+  life.oldest_iterations = 2;
+  EXPECT_EQ(Classify(life, At(Stage::kEvaluation)).category, Category::kKept);
+  life.oldest_iterations = 0;
+  life.are_many = true;
+  EXPECT_EQ(Classify(life, At(Stage::kEvaluation)).category, Category::kKept);
+}
+
+TEST(ClassifyTest, WhatABackwardPassMadeIsKeptWhereSeveralStepsAre) {
+  BlockLife life = Life(1, true);
+  life.oldest_steps = 5;
+  EXPECT_EQ(Classify(life, At(Stage::kBackward)).category, Category::kGradient) << "of one step: its parameters'";
+  life.are_of_several_steps = true;
+  EXPECT_EQ(Classify(life, At(Stage::kBackward)).category, Category::kKept) << "a hook's list";
+  StackClassification accumulated = At(Stage::kBackward);
+  accumulated.accumulates = true;
+  EXPECT_EQ(Classify(life, accumulated).category, Category::kGradient);
+}
+
+TEST(ClassifyTest, UnknownHasNoEvidenceWhateverARuleSays) {
+  StackClassification named = At(Stage::kForward);
+  named.category = Category::kUnknown;
+  EXPECT_EQ(Classify(Life(0), named).evidence, Evidence::kNone);
+}
+
 TEST(ClassifyTest, GatheredParametersStayCommunication) {
   BlockLife life = Life(0);
   life.saved = true;
@@ -156,8 +194,8 @@ TEST(ClassifyTest, WhatIsMovedWhereParametersWereIsAParameter) {
 
 TEST(ClassifyTest, WhatStaysForNoKnownReasonIsUnknown) {
   EXPECT_EQ(Classify(Life(1), At(Stage::kForward)).category, Category::kTemporary);
-  EXPECT_EQ(Classify(Life(2), At(Stage::kForward)).category, Category::kUnknown);
-  EXPECT_EQ(Classify(Life(2), At(Stage::kForward)).evidence, Evidence::kNone);
+  EXPECT_EQ(Classify(Life(2), At(Stage::kLoad)).category, Category::kUnknown);
+  EXPECT_EQ(Classify(Life(2), At(Stage::kLoad)).evidence, Evidence::kNone);
   EXPECT_EQ(Classify(Life(0, true), At(Stage::kForward)).category, Category::kUnknown) << "what stays is kept";
   EXPECT_EQ(Classify(Life(0, true), At(Stage::kNone)).category, Category::kUnknown);
   EXPECT_EQ(Classify(Life(0), At(Stage::kNone)).category, Category::kTemporary);

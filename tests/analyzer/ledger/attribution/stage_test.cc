@@ -42,6 +42,13 @@ const ResolvedFrame kCall = Torch("Module._wrapped_call_impl", "/nn/modules/modu
 const ResolvedFrame kMain = PythonCode("main", "/job/train.py");
 const ResolvedFrame kEngine = NativeCode("torch::autograd::Engine::evaluate_function(...)");
 
+TEST(StageTest, WhatIsTriedOutWhileCodeIsCompiledIsNoPass) {
+  const ResolvedFrame tried =
+      Torch("CachingAutotuner.benchmark_all_configs", "/_inductor/runtime/triton_heuristics.py");
+  EXPECT_EQ(StageOf({tried, kCall, kMain}), Stage::kWrapping);
+  EXPECT_EQ(StageOf({tried, Mark(), kCall, kMain}), Stage::kWrapping);
+}
+
 TEST(StageTest, TheInnermostTellingFrameDecides) {
   EXPECT_EQ(StageOf({kCall, kMain}), Stage::kForward);
   EXPECT_EQ(StageOf({kEngine, kMain}), Stage::kBackward);
