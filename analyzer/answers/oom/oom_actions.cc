@@ -47,9 +47,10 @@ class Adviser {
     }
     Limit();
     const size_t certain = actions_.size();
-    if (oom_.device_total != 0 && oom_.requested > oom_.device_total) {
+    if (IsTooLarge(oom_)) {
       Add("make the request smaller, or split it",
           absl::StrCat(FormatBytes(oom_.requested), " asked of a device of ", FormatBytes(oom_.device_total)));
+      if (oom_.requested <= oom_.device_total) Missing();
       return std::move(actions_);
     }
     // Little idle memory carries this one request, and not the next.

@@ -18,6 +18,8 @@ namespace {
 constexpr uint8_t kLayerOfTorch = 3;
 constexpr size_t kMaxSitesLookedUp = 500;
 constexpr uint64_t kPercentOfMost = 50;  // of what is alive
+// Of what the device has for the program, a request that takes so much is too large whatever else is there.
+constexpr uint64_t kPercentTooLarge = 90;
 
 // Whether free space inside segments would have held the request, had it been in one piece. Less than a tenth of what
 // is reserved is not why a program runs out of memory: it would have been gone with the next requests.
@@ -79,6 +81,17 @@ std::optional<uint64_t> UnseenBytes(const OomEvent& oom) {
   return oom.device_total > seen ? oom.device_total - seen : 0;
 }
 
+uint64_t RoomOfRequest(const OomEvent& oom) {
+  const std::optional<uint64_t> unseen = UnseenBytes(oom);
+  return unseen && *unseen <= kContextAtMost && oom.device_total > *unseen ? oom.device_total - *unseen : 0;
+}
+
+bool IsTooLarge(const OomEvent& oom) {
+  if (oom.device_total != 0 && oom.requested > oom.device_total) return true;
+  const uint64_t room = RoomOfRequest(oom);
+  return room != 0 && !oom.limited && HasPercent(oom.requested, room, kPercentTooLarge);
+}
+
 bool IsBoundedByRefusal(const OomEvent& oom) { return oom.would_have_fit + 1 == oom.requested; }
 
 uint64_t MissingBytes(const OomEvent& oom) {
@@ -96,6 +109,10 @@ std::string CauseOfOom(const OomEvent& oom, const ReportInput& input) {
                         oom.limit == 0 ? "" : absl::StrCat(" to ", FormatBytes(oom.limit)),
                         " (torch.cuda.set_per_process_memory_fraction): the device had ", FormatBytes(oom.device_free),
                         " free, and PyTorch did not ask for it.");
+  }
+  if (IsTooLarge(oom)) {
+    return absl::StrCat("The request alone takes ", FormatBytes(oom.requested), " of the ",
+                        FormatBytes(RoomOfRequest(oom)), " that the device has for this program.");
   }
   if (IsFragmented(oom)) {
     const std::string cause = "Fragmentation: enough was free inside PyTorch's segments, but not in one piece.";

@@ -43,6 +43,12 @@ uint64_t IdlePoolBytes(const OomEvent& oom);
 // only where the device stated its free memory.
 std::optional<uint64_t> UnseenBytes(const OomEvent& oom);
 
+// What the device could give one request of this program if all that it has were free; 0 where that is not known, and
+// where others hold more than a CUDA context.
+uint64_t RoomOfRequest(const OomEvent& oom);
+// The request is larger than the device, or takes nearly all of that room: no matter what else is there.
+bool IsTooLarge(const OomEvent& oom);
+
 // Nothing smaller was tried: less than the request would have fit, and how much less is not known.
 bool IsBoundedByRefusal(const OomEvent& oom);
 

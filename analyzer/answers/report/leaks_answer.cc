@@ -120,7 +120,7 @@ std::vector<LeakColumn> ListedColumns(const LeakFindings& findings, const Report
        "`growing`, `stopped` (it rose and settled), `freed` (the program let go of it and went on), `once` (one or "
        "two "
        "rises), `expected` (parameters, gradients, "
-       "optimizer state, workspaces)",
+       "optimizer state, workspaces, CUDA graphs of a list of sizes)",
        [](const LeakRow* row) { return LeakStatusName(row->status); }},
       {"kind", "", [](const LeakRow* row) { return LeakKindName(row->kind); }},
       {"bytes_per_iteration", "growth a step or iteration, since it began",
@@ -169,10 +169,10 @@ void AddRows(const LeakDevice& device, const LeakFindings& findings, const TextO
   if (shown > 0) answer->Table("", "", ShownColumns(findings), std::move(rows), {.count = shown, .counts_rest = true});
   for (const std::string& remark : remarks) answer->Paragraph("  - ", remark);
   if (expected > 0) {
-    answer->Line(
-        absl::StrCat("  Expected growth: ", FormatBytes(expected_bytes), " in ",
-                     FormatCountOf(expected, "line", "lines"), " (parameters, gradients, optimizer state, workspaces)"),
-        Tone::kAside);
+    answer->Line(absl::StrCat("  Expected growth: ", FormatBytes(expected_bytes), " in ",
+                              FormatCountOf(expected, "line", "lines"),
+                              " (parameters, gradients, optimizer state, workspaces, CUDA graphs of a list of sizes)"),
+                 Tone::kAside);
   }
   if (device.suppressed > 0)
     answer->Line(absl::StrCat("  Suppressed: ", FormatCountOf(device.suppressed, "line", "lines")), Tone::kAside);

@@ -62,6 +62,34 @@ std::string WithoutNumbers(absl::string_view path) {
   return absl::StrCat(out, path);
 }
 
+std::string ThePath(absl::string_view path) { return std::string(path); }
+
+// "models[*].0.output" -> "models[*]": what its elements keep in several ways.
+std::string ToItsElements(absl::string_view path) {
+  const std::string without = WithoutNumbers(path);
+  const size_t elements = without.find("[*]");
+  return elements == std::string::npos ? without : without.substr(0, elements + 3);
+}
+
+std::vector<SeenOwner> Joined(const std::vector<SeenOwner>& owners, std::string (*path_of)(absl::string_view)) {
+  std::vector<SeenOwner> joined;
+  for (const SeenOwner& owner : owners) {
+    if (OwnerText(owner).empty()) continue;
+    const std::string path = path_of(owner.path);
+    const auto same = std::find_if(joined.begin(), joined.end(), [&](const SeenOwner& each) {
+      return each.root == owner.root && each.path == path && each.file == owner.file && each.name == owner.name;
+    });
+    if (same == joined.end()) {
+      joined.push_back(owner);
+      joined.back().path = path;
+    } else {
+      same->bytes += owner.bytes;
+      same->blocks += owner.blocks;
+    }
+  }
+  return joined;
+}
+
 std::string NotSeenText(const LeakRow& row) {
   const SeenOwners& owners = row.owners;
   if (owners.cause == OwnersCause::kNone)
@@ -106,24 +134,10 @@ std::string OwnerText(const SeenOwner& owner) {
 }
 
 std::optional<SeenOwner> MainOwner(const LeakRow& row) {
-  std::vector<SeenOwner> joined;
-  for (const SeenOwner& owner : row.owners.owners) {
-    if (OwnerText(owner).empty()) continue;
-    if (IsMostOf(row, owner.bytes, owner.blocks)) return owner;
-    const std::string path = WithoutNumbers(owner.path);
-    const auto same = std::find_if(joined.begin(), joined.end(), [&](const SeenOwner& each) {
-      return each.root == owner.root && each.path == path && each.file == owner.file && each.name == owner.name;
-    });
-    if (same == joined.end()) {
-      joined.push_back(owner);
-      joined.back().path = path;
-    } else {
-      same->bytes += owner.bytes;
-      same->blocks += owner.blocks;
-    }
+  for (const auto path_of : {ThePath, WithoutNumbers, ToItsElements}) {
+    for (const SeenOwner& owner : Joined(row.owners.owners, path_of))
+      if (IsMostOf(row, owner.bytes, owner.blocks)) return owner;
   }
-  for (const SeenOwner& owner : joined)
-    if (IsMostOf(row, owner.bytes, owner.blocks)) return owner;
   return std::nullopt;
 }
 

@@ -21,8 +21,9 @@ namespace gpumem {
 // A way from a root; of a cycle and of C++ what is known of it. "" for what was not seen.
 std::string OwnerText(const SeenOwner& owner);
 
-// The one that has at least half of what grew, in bytes and in blocks; several that differ in the number of an element
-// alone are one, whose path has [*] there. None where nobody has, or nobody was seen.
+// The one that has at least half of what grew, in bytes and in blocks. Where none has, several that differ in the
+// number of an element alone are one, whose path has [*] there; then those whose ways begin in the elements of one
+// container, which is their path. None where nobody has, or nobody was seen.
 std::optional<SeenOwner> MainOwner(const LeakRow& row);
 
 // Whether it is the error whose `except` block runs, or ran when another one came.

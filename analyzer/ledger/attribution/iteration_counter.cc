@@ -17,6 +17,9 @@ constexpr double kLeastSpread = 0.6;
 constexpr double kLatestStart = 0.35, kEarliestEnd = 0.8;
 // What follows the last step is looked at for a loop of its own where it has at least this share of the trace.
 constexpr double kLeastTail = 0.03;
+// A phase is this part of what is looked at, or more, and has more iterations than a list of layers or sizes.
+constexpr size_t kPhases = 8, kLeastPhases = 2;
+constexpr uint64_t kLeastOfPhase = 16;
 
 }  // namespace
 
@@ -37,14 +40,16 @@ void IterationCounter::Widen() {
   for (auto& [stack, counted] : counts_) widen(&counted.counts);
   for (Source& source : sources_)
     for (auto& [place, line] : source.lines) widen(&line.counts);
+  for (size_t i = 0; i < kStretches / 2; ++i) stretch_events_[i] = stretch_events_[2 * i];
   allocations_a_stretch_ *= 2;
 }
 
-void IterationCounter::Count(uint32_t thread, uint64_t stack, bool is_torch) {
+void IterationCounter::Count(uint64_t event, uint32_t thread, uint64_t stack, bool is_torch) {
   // What is tried out while a model is compiled is no part of what repeats, however much it is.
   const bool is_compiling = classifier_->Of(stack).stage == Stage::kWrapping;
   const uint64_t index = is_compiling ? allocations_ : allocations_++;
   while (index >= allocations_a_stretch_ * kStretches) Widen();
+  if (index % allocations_a_stretch_ == 0) stretch_events_[index / allocations_a_stretch_] = event;
   Source& source = sources_[is_torch];
   source.calls.Allocated(thread, stack, [&](const CallLoops::Place& place) {
     const auto [line, is_new] = source.lines.try_emplace(place.number);
@@ -73,7 +78,8 @@ void IterationCounter::Before(uint64_t index, const EventBatch* batch, size_t i)
   }
   steps_.Before(index, *batch, i, kNothing, forward ? StepPass::kForward : StepPass::kNone);
   if (steps_.ends() != ends_.size()) ends_.push_back({index, allocations_});
-  if (is_alloc && batch->stack(i) != 0) Count(batch->thread(i), batch->stack(i), batch->layer(i) == trace::TORCH);
+  if (is_alloc && batch->stack(i) != 0)
+    Count(index, batch->thread(i), batch->stack(i), batch->layer(i) == trace::TORCH);
 }
 
 Loop IterationCounter::LoopOfSteps() const {
@@ -110,16 +116,19 @@ IterationCounter::Spread IterationCounter::SpreadOf(const Counts& counts, size_t
   return spread;
 }
 
+size_t IterationCounter::LastStretch() const {
+  return std::min<size_t>((allocations_ - 1) / allocations_a_stretch_, kStretches - 1);
+}
+
 // The outermost line; of those at one depth the one that is come back to most often. What a pass repeats are its
 // layers.
-bool IterationCounter::FindLine(uint64_t from_allocation, bool is_torch, Loop* loop) const {
-  const size_t first = from_allocation / allocations_a_stretch_;
-  const size_t last = std::min<size_t>((allocations_ - 1) / allocations_a_stretch_, kStretches - 1);
+bool IterationCounter::FindLine(size_t first, uint64_t least, bool is_torch, Loop* loop) const {
+  const size_t last = LastStretch();
   const Line* found = nullptr;
   for (const auto& [number, line] : sources_[is_torch].lines) {
     if (line.place.in_pass || line.place.in_set_up) continue;
     const Spread spread = SpreadOf(line.counts, first, last);
-    if (!spread.is_even) continue;
+    if (!spread.is_even || spread.iterations < least) continue;
     const auto order = [](const Line& each, uint64_t iterations) {
       return std::make_tuple(each.place.depth, UINT64_MAX - iterations, each.place.number);
     };
@@ -134,6 +143,18 @@ bool IterationCounter::FindLine(uint64_t from_allocation, bool is_torch, Loop* l
   loop->stack = found->stack;
   loop->last_event = events_;
   return true;
+}
+
+// The longest one.
+bool IterationCounter::FindPhase(size_t first, Loop* loop) const {
+  const size_t stretches = LastStretch() + 1 - first;
+  for (size_t phase = 1; phase + kLeastPhases <= kPhases; ++phase) {
+    const size_t begin = first + stretches * phase / kPhases;
+    if (!FindLine(begin, kLeastOfPhase, true, loop)) continue;
+    loop->first_event = stretch_events_[begin];
+    return true;
+  }
+  return false;
 }
 
 uint64_t IterationCounter::FirstStackOfCalls() const {
@@ -169,11 +190,11 @@ std::vector<Loop> IterationCounter::Loops() const {
   Loop loop;
   const auto whole = static_cast<double>(allocations_ - allocations_before_from_);
   const auto part = static_cast<double>(allocations_ - allocations_before_rest);
-  if (part > 0 && part >= kLeastTail * whole &&
-      (FindLine(allocations_before_rest, true, &loop) || FindLine(allocations_before_rest, false, &loop))) {
-    loop.first_event = rest;
+  if (part <= 0 || part < kLeastTail * whole) return loops;
+  const size_t first = allocations_before_rest / allocations_a_stretch_;
+  loop.first_event = rest;
+  if (FindLine(first, 0, true, &loop) || FindLine(first, 0, false, &loop) || (loops.empty() && FindPhase(first, &loop)))
     loops.push_back(std::move(loop));
-  }
   return loops;
 }
 

@@ -8,6 +8,8 @@
 //      load | step step step step ... step | test batch, test batch, ... | save
 //             loop 0: steps                  loop 1: a line that is called once a batch
 //
+// Where no line is come back to all the time, the program has phases, and the last one that has a loop is looked at.
+//
 // How often a line is come back to is counted in equal stretches of all allocations, so that a loop is distinguished
 // from what happens often, but only at one place. (Not of all events: a program that frees everything at its end has
 // half of them there.) Memory: 264 bytes a stack, and as much a line. Deterministic: no clock is read. Not thread-safe.
@@ -112,17 +114,20 @@ class IterationCounter final : public LabelVisitor {
     bool is_even = false;  // over all that is looked at
   };
 
-  void Count(uint32_t thread, uint64_t stack, bool is_torch);
+  void Count(uint64_t event, uint32_t thread, uint64_t stack, bool is_torch);
   void Widen();
   Loop LoopOfSteps() const;
+  size_t LastStretch() const;
   Spread SpreadOf(const Counts& counts, size_t first, size_t last) const;
-  bool FindLine(uint64_t from_allocation, bool is_torch, Loop* loop) const;
+  bool FindLine(size_t first_stretch, uint64_t least, bool is_torch, Loop* loop) const;
+  bool FindPhase(size_t first_stretch, Loop* loop) const;
 
   uint64_t from_ns_;
   StackClassifier* classifier_;
   std::array<Source, 2> sources_;  // CUDA memory, PyTorch's blocks
   StepLog steps_;
-  absl::flat_hash_map<uint64_t, Counted> counts_;  // of PyTorch's blocks, by stack
+  absl::flat_hash_map<uint64_t, Counted> counts_;      // of PyTorch's blocks, by stack
+  std::array<uint64_t, kStretches> stretch_events_{};  // the first allocation of each
   uint64_t allocations_a_stretch_ = 1;
   uint64_t allocations_ = 0;  // so far
   uint64_t allocations_before_from_ = 0;

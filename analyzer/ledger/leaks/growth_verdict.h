@@ -25,7 +25,7 @@ namespace gpumem {
 
 enum class LeakStatus : uint8_t {
   kFlat,      // no growth
-  kExpected,  // it grew, and is meant to: parameters, optimizer state, workspaces that settled
+  kExpected,  // it grew, and is meant to: a model, optimizer state, workspaces that settled, graphs
   kOnce,
   kFreed,  // it grew, and the program let go of it and went on
   kStopped,

@@ -4,6 +4,7 @@
 #include "ledger/leaks/leak_rows.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -157,6 +158,8 @@ class RowMaker {
     row->stack = LargestOf(group, window.end - 1);
     if (row->status != LeakStatus::kGrowing && IsMeantToGrow(group, row->stack)) row->status = LeakStatus::kExpected;
     if (row->status == LeakStatus::kGrowing && WasFreed(*row)) row->status = LeakStatus::kFreed;
+    if (row->status == LeakStatus::kGrowing && (!Stays(group, row->loop) || pass_.PreparesGraphs(row->loop)))
+      row->status = LeakStatus::kExpected;
     return true;
   }
 
@@ -198,6 +201,18 @@ class RowMaker {
     if (RiseOf(all_, loop) < kOwnRise * RiseOf(bytes, loop)) return false;
     // Requests differ: in a cache that is full one line's answers take the place of another's.
     return sources_.are_steps[loop] || (Judge(all_, loop, &row) && row.status == LeakStatus::kGrowing);
+  }
+
+  // Of a model and its states: layers that are trained one after the other, a network that is made anew and larger.
+  bool Stays(const Group& group, size_t loop) const {
+    if (group.kind != SurvivorKind::kModel) return true;
+    std::vector<int64_t> stayed(pass_.anchor_count());
+    for (const auto& [stack, curve] : group.stacks) {
+      const std::vector<int64_t> part = pass_.StayedOf({slot_, stack, group.kind});
+      std::transform(part.begin(), part.end(), stayed.begin(), stayed.begin(), std::plus<>());
+    }
+    LeakRow row;
+    return Judge(stayed, loop, &row) && row.status == LeakStatus::kGrowing;
   }
 
   // A list of an evaluation's predictions, which goes while the program goes on; what is let go of only when nothing
@@ -291,7 +306,7 @@ class RowMaker {
         const bool is_largest = row.grown_bytes > largest;
         largest = std::max(largest, row.grown_bytes);
         parts.push_back(row);
-        Absorb(row, is_largest, &merged);
+        merged.Absorb(row, is_largest);
       }
       if (parts.empty()) continue;
       const std::vector<size_t> beside = Beside(merged, frames);
@@ -303,7 +318,7 @@ class RowMaker {
         continue;
       }
       for (auto i = beside.rbegin(); i != beside.rend(); ++i) {
-        Absorb(rows_[*i], false, &merged);
+        merged.Absorb(rows_[*i], false);
         rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(*i));
       }
       merged.kind = LeakKind::kGraph;
@@ -321,28 +336,6 @@ class RowMaker {
         beside.push_back(i);
     }
     return beside;
-  }
-
-  static void Absorb(LeakRow row, bool takes_place, LeakRow* into) {
-    if (into->stacks.empty()) {
-      *into = std::move(row);
-      return;
-    }
-    if (takes_place) {
-      into->place = std::move(row.place);
-      into->stack = row.stack;
-    }
-    into->stacks.insert(into->stacks.end(), row.stacks.begin(), row.stacks.end());
-    into->grown_bytes += row.grown_bytes;
-    into->grown_blocks += row.grown_blocks;
-    into->bytes_per_iteration += row.bytes_per_iteration;
-    into->growths = std::max(into->growths, row.growths);
-    into->confidence = std::max(into->confidence, row.confidence);
-    if (row.since_iteration < into->since_iteration) {
-      into->since_iteration = row.since_iteration;
-      into->since_ns = row.since_ns;
-    }
-    for (size_t i = 0; i < into->bytes.size() && i < row.bytes.size(); ++i) into->bytes[i] += row.bytes[i];
   }
 
   void NameCandidate(Kept kept, const std::vector<std::vector<UserFrame>>& frames, LeakRow* row) const {
@@ -372,7 +365,8 @@ class RowMaker {
       highest.push_back(static_cast<int64_t>(pass_.HighestBefore(anchor, slot_)));
     }
     LeakRow row;
-    if (window.first == window.end || !Judge(reserved, loop, &row) || row.status != LeakStatus::kGrowing) return;
+    if (window.first == window.end || pass_.PreparesGraphs(loop)) return;
+    if (!Judge(reserved, loop, &row) || row.status != LeakStatus::kGrowing) return;
     const int64_t grown = *std::max_element(highest.begin() + static_cast<ptrdiff_t>(window.first),
                                             highest.begin() + static_cast<ptrdiff_t>(window.end)) -
                           highest[window.first];

@@ -65,6 +65,9 @@ struct LeakRow {
   SeenOwners owners;           // of its blocks, when the recorder last looked
   bool is_replaced = false;    // made anew in each iteration, larger each time; it has no blocks that stay
   std::vector<int64_t> bytes;  // at the end of each iteration, or of each group of them
+
+  // Adds another row of the same loop; `takes_place`: it is where most of both is allocated.
+  void Absorb(LeakRow row, bool takes_place);
 };
 
 // What was looked at.

@@ -12,6 +12,9 @@ namespace {
 // Changes are merged when there are so many, and twice as many as after the last merge.
 constexpr size_t kCompactFrom = 128;
 
+// Fewer graphs are no list of sizes.
+constexpr uint64_t kLeastGraphs = 4;
+
 // Two iterations, or a twentieth of all where there are many; one where there are hardly enough to judge.
 uint32_t DelayFor(uint64_t anchors) {
   if (anchors < 12) return 1;
@@ -119,11 +122,17 @@ void SurvivalPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
   }
   NoteHighest();
   const bool ticks = clock_ && batch != nullptr && clock_->Ticks(index, *batch, i);
-  while (loop_ < loops_.size() && index > loops_[loop_].last_event + 1) ++loop_;
+  if (batch != nullptr && batch->kind(i) == trace::ALLOC && batch->layer(i) == trace::TORCH && batch->handle(i) != 0)
+    NoteGraph(batch->handle(i), batch->size(i));
+  while (loop_ < loops_.size() && index > loops_[loop_].last_event + 1) {
+    for (const Stay& stay : std::exchange(may_stay_, {})) stayed_[stay.key].Add(stay.from, UINT32_MAX, stay.bytes);
+    ++loop_;
+  }
   if (loop_ == loops_.size() || !IsIteration(loops_[loop_], index, ticks)) return;
   Pace& pace = paces_[loop_];
   if (pace.iterations++ % pace.stride != 0) return;
   if (!std::exchange(pace.has_anchor, true)) pace.first_anchor = anchors_.size();
+  may_stay_.clear();
   anchors_.push_back(index);
   times_.push_back(last_ns_);
   delays_.push_back(pace.delay);
@@ -143,6 +152,7 @@ void SurvivalPass::Live(const SurvivorKey& key, uint64_t alloc_event, uint64_t e
   const bool is_short = first + delay >= last;
   const auto at = [shift = is_short ? 0 : delay](size_t anchor) { return static_cast<uint32_t>(anchor + shift); };
   (is_short ? short_curves_ : curves_)[key].Add(at(first), at(last), bytes);
+  if (!is_short && key.kind == SurvivorKind::kModel) NoteStay(key, first, last, bytes);
 }
 
 void SurvivalPass::BlockSaved(const TorchBlock& block) {
@@ -150,6 +160,50 @@ void SurvivalPass::BlockSaved(const TorchBlock& block) {
   std::vector<uint64_t>& saved = paces_[loop_].saved;
   if (block.slot >= saved.size()) saved.resize(block.slot + 1u);
   saved[block.slot] += block.size;
+}
+
+void SurvivalPass::NoteGraph(uint64_t capture, uint64_t bytes) {
+  if (loop_ == loops_.size() || !paces_[loop_].has_anchor) return;
+  Pace& pace = paces_[loop_];
+  if (pace.graph != capture) {
+    if (pace.graphs++ > 1) {
+      pace.graphs_rise &= pace.graph_bytes > pace.bytes_before;
+      pace.graphs_fall &= pace.graph_bytes < pace.bytes_before;
+    }
+    pace.graph = capture;
+    pace.bytes_before = std::exchange(pace.graph_bytes, 0);
+  }
+  pace.graph_bytes += bytes;
+}
+
+bool SurvivalPass::PreparesGraphs(size_t loop) const {
+  const Pace& pace = paces_[loop];
+  // The first one may be before the first anchor, and what is behind the loop may have none.
+  return pace.graphs + 2 >= pace.iterations && pace.graphs >= kLeastGraphs && (pace.graphs_rise || pace.graphs_fall);
+}
+
+void SurvivalPass::NoteStay(const SurvivorKey& key, size_t first, size_t last, uint64_t bytes) {
+  const Stay stay{key, static_cast<uint32_t>(first + delays_[first]), bytes};
+  for (size_t i = 0; i < paces_.size(); ++i) {
+    const Pace& pace = paces_[i];
+    if (!pace.has_anchor || first < pace.first_anchor || first >= pace.end_anchor || last < pace.end_anchor) continue;
+    if (i == loop_) {
+      may_stay_.push_back(stay);
+    } else {
+      stayed_[key].Add(stay.from, UINT32_MAX, bytes);
+    }
+  }
+}
+
+std::vector<int64_t> SurvivalPass::StayedOf(const SurvivorKey& key) const {
+  SurvivalCurve::Values values{std::vector<int64_t>(anchor_count()), std::vector<int64_t>(anchor_count())};
+  const auto found = stayed_.find(key);
+  if (found != stayed_.end()) found->second.AddTo(&values);
+  for (const Stay& stay : may_stay_) {
+    for (size_t at = stay.from; stay.key == key && at < values.bytes.size(); ++at)
+      values.bytes[at] += static_cast<int64_t>(stay.bytes);
+  }
+  return values.bytes;
 }
 
 double SurvivalPass::SavedPerIteration(size_t loop, uint32_t slot) const {

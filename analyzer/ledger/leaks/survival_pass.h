@@ -105,6 +105,9 @@ class SurvivalPass final : public LabelVisitor {
   uint64_t TimeOf(size_t anchor) const { return times_[anchor]; }
   // Iterations of loop `i` that were seen.
   uint64_t IterationsOf(size_t loop) const { return paces_[loop].iterations; }
+  // Whether loop `i` captures a CUDA graph in each iteration, all of them larger than the one before, or all smaller:
+  // a server that prepares itself for a list of sizes, not one that captures for each request.
+  bool PreparesGraphs(size_t loop) const;
   // Bytes that autograd saved in an average iteration of loop `i` on a device.
   double SavedPerIteration(size_t loop, uint32_t slot) const;
   struct Ended {
@@ -122,6 +125,9 @@ class SurvivalPass final : public LabelVisitor {
   const Curves& curves() const { return curves_; }
   // Of memory that lives at anchors, but never for the delay: what is made anew in each iteration.
   const Curves& short_curves() const { return short_curves_; }
+  // The bytes of `key` that were still there when their loop ended, at the anchors from which they count. Of a model
+  // and its states (kModel) alone: where a larger one took the place of a smaller one, nothing stayed.
+  std::vector<int64_t> StayedOf(const SurvivorKey& key) const;
 
  private:
   static constexpr uint64_t kMaxAnchors = 2048;  // of a loop
@@ -131,9 +137,14 @@ class SurvivalPass final : public LabelVisitor {
     uint64_t iterations = 0;
     size_t first_anchor = 0, end_anchor = 0;
     bool has_anchor = false;
+    uint64_t graphs = 0;  // captured: how many, the last one, its bytes and those of the one before
+    uint64_t graph = 0, graph_bytes = 0, bytes_before = 0;
+    bool graphs_rise = true, graphs_fall = true;
     std::vector<uint64_t> saved;  // bytes, by slot, between the first iteration's end and the last one's
   };
   void NoteHighest();
+  void NoteGraph(uint64_t capture, uint64_t bytes);
+  void NoteStay(const SurvivorKey& key, size_t first, size_t last, uint64_t bytes);
   bool IsIteration(const Loop& loop, uint64_t index, bool ticks);
   void Live(const SurvivorKey& key, uint64_t alloc_event, uint64_t end, uint64_t bytes);
 
@@ -146,7 +157,13 @@ class SurvivalPass final : public LabelVisitor {
   std::vector<std::vector<MeasureValues>> totals_;  // by anchor, by slot
   std::vector<std::vector<uint64_t>> highest_;      // allocated bytes, by anchor, by slot
   std::vector<uint64_t> highest_now_;               // since the last anchor, by slot
-  Curves curves_, short_curves_;
+  Curves curves_, short_curves_, stayed_;
+  struct Stay {
+    SurvivorKey key;
+    uint32_t from = 0;
+    uint64_t bytes = 0;
+  };
+  std::vector<Stay> may_stay_;  // what ended since the last anchor: it stayed if there is no other one in its loop
   OwnerTally owners_;
   std::vector<Ended> ended_;  // since the last allocation so far
   bool is_over_ = false;

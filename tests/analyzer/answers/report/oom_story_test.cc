@@ -124,6 +124,22 @@ TEST(CauseOfOom, LittleIdleMemoryIsNoFragmentation) {
   EXPECT_THAT(CauseOfOom(oom, example.input()), HasSubstr("Fragmentation: enough was free"));
 }
 
+// 5 MiB of tensors lie in what would otherwise go back to CUDA, but that is not what is wrong.
+TEST(CauseOfOom, ARequestForNearlyAllIsTooLarge) {
+  Example example = testing::OomExample();
+  OomEvent* const oom = Stated(&example, 77 * kGiB);
+  oom->values = {5 * kMiB, kGiB, 0, kGiB};
+  oom->requested = 78 * kGiB;
+  oom->would_have_fit = 77 * kGiB;
+  EXPECT_THAT(CauseOfOom(*oom, example.input()), HasSubstr("The request alone takes 78 GiB of the 78"));
+  const auto actions = ActionsOnOom(*oom, example.input());
+  ASSERT_EQ(actions.size(), 2u);
+  EXPECT_THAT(actions[0], Action("make the request smaller", "78 GiB asked of a device of 80 GiB"));
+  EXPECT_THAT(actions[1], Action("free 1 GiB before this request"));
+  oom->requested = 60 * kGiB;
+  EXPECT_THAT(CauseOfOom(*oom, example.input()), Not(HasSubstr("The request alone")));
+}
+
 TEST(CauseOfOom, NamesOthersOnTheDevice) {
   Example example = testing::OomExample();
   OomEvent* const oom = Stated(&example, kGiB);

@@ -209,6 +209,75 @@ TEST(FindLeaks, AfterTheLastStepIsLookedAtToo) {
   EXPECT_EQ(found.devices[0].rows[0].loop, 1u);
 }
 
+// Layers are trained one after the other: each stage's optimizer has more states than the one before, and only those.
+TEST(FindLeaks, StatesThatTakeThePlaceOfFewerOnesAreExpected) {
+  for (const bool stays : {false, true}) {
+    Program program;
+    const uint64_t made = program.trace.Stack({Code("step", "/job/train.py", 20), Code("<module>", "/job/train.py")});
+    const uint32_t state = program.trace.Tensor(trace::OPTIMIZER_STATE, "exp_avg");
+    for (uint64_t i = 0, address = kKept; i < 48; ++i) {
+      const uint64_t stage = i / 8, size = (stage + 1) * kMiB;
+      if (i % 8 == 0) {
+        if (stage > 0 && !stays) program.trace.builder().TorchFree(address, stage * kMiB);
+        address += 16 * kMiB;
+        program.trace.builder().TorchAlloc(address, size, made);
+        program.trace.Place(state, address, size);
+      }
+      program.Iteration(static_cast<int>(i), false, true);
+    }
+    program.trace.builder().End();
+    const LeakFindings found = Find(program.trace);
+    ASSERT_EQ(found.devices.at(0).rows.size(), 1u);
+    EXPECT_EQ(found.devices[0].rows[0].status, stays ? LeakStatus::kGrowing : LeakStatus::kExpected);
+  }
+}
+
+// A CUDA graph for each size of a list is prepared once; one for each request is a leak.
+TEST(FindLeaks, GraphsOfAListOfSizesAreExpected) {
+  for (const bool is_list : {false, true}) {
+    TrainingTrace trace;
+    const uint64_t input = trace.Stack({Code("capture", "/job/serve.py", 5), Code("<module>", "/job/serve.py")});
+    const uint64_t graph = trace.Stack({Code("capture", "/job/serve.py", 6), Code("<module>", "/job/serve.py")});
+    trace.builder().CudaAlloc(kSegment, 1024 * kMiB, input);
+    for (uint64_t i = 0; i < 12; ++i) {
+      trace.builder().TorchAlloc(kSegment + i * 32 * kMiB, (i + 1) * kMiB, input);
+      EventRow row;
+      row.kind = trace::ALLOC;
+      row.layer = trace::TORCH;
+      row.address = kSegment + (i * 32 + 16) * kMiB;
+      row.size = (is_list ? i + 1 : i % 2 + 1) * kMiB;
+      row.stack = graph;
+      row.handle = i + 1;
+      trace.builder().Event(row);
+    }
+    trace.builder().End();
+    const LeakFindings found = Find(trace);
+    ASSERT_FALSE(found.devices.at(0).rows.empty());
+    EXPECT_EQ(found.devices[0].rows[0].status, is_list ? LeakStatus::kExpected : LeakStatus::kGrowing);
+  }
+}
+
+// Two loops, one after the other, none of which is all of the run: the last one is looked at.
+TEST(FindLeaks, APhaseIsJudgedWhereNothingRepeatsAllTheTime) {
+  for (const bool leaks : {false, true}) {
+    TrainingTrace trace;
+    const auto line = [&](uint32_t number) {
+      return trace.Stack({Code("serve", "/job/serve.py", number), Code("<module>", "/job/serve.py", 10 * number)});
+    };
+    const uint64_t first = line(5), second = line(7), kept = line(8);
+    trace.builder().CudaAlloc(kSegment, 1024 * kMiB, first);
+    for (uint64_t i = 0; i < 60; ++i) {
+      trace.builder().TorchAlloc(kSegment, kMiB, i < 30 ? first : second).TorchFree(kSegment, kMiB);
+      if (leaks && i >= 30) trace.builder().TorchAlloc(kKept + i * kMiB, 4096, kept);
+    }
+    trace.builder().End();
+    const LeakFindings found = Find(trace);
+    ASSERT_EQ(found.loops.size(), 1u);
+    EXPECT_NEAR(static_cast<double>(found.loops[0].iterations), 30, 2);
+    EXPECT_EQ(found.AnyGrows(), leaks);
+  }
+}
+
 TEST(FindLeaks, TooFewIterationsAreNotJudged) {
   Program program;
   for (int i = 0; i < 5; ++i) {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The gpumemshim authors
+
+#include "answers/report/owner_words.h"
+
+#include <gtest/gtest.h>
+
+namespace gpumem {
+namespace {
+
+LeakRow RowKeptBy(const std::vector<std::string>& paths, uint64_t grown_blocks) {
+  LeakRow row;
+  row.status = LeakStatus::kGrowing;
+  row.grown_bytes = grown_blocks * 512;
+  row.grown_blocks = grown_blocks;
+  row.owners.cause = OwnersCause::kRunEnd;
+  for (const std::string& path : paths) {
+    SeenOwner owner;
+    owner.root = OwnerRoot::kGlobal;
+    owner.file = "/job/train.py";
+    owner.path = path;
+    owner.bytes = 512;
+    owner.blocks = 1;
+    row.owners.owners.push_back(std::move(owner));
+  }
+  return row;
+}
+
+TEST(MainOwner, HasHalfOfWhatGrew) {
+  EXPECT_EQ(MainOwner(RowKeptBy({"a", "b"}, 2))->path, "a");
+  EXPECT_FALSE(MainOwner(RowKeptBy({"a", "b"}, 4)).has_value());
+}
+
+TEST(MainOwner, IsOneWhereOnlyNumbersDiffer) {
+  EXPECT_EQ(MainOwner(RowKeptBy({"cache[0]", "cache[1]", "cache[2]"}, 4))->path, "cache[*]");
+}
+
+TEST(MainOwner, IsTheContainerWhereItsElementsKeepInSeveralWays) {
+  EXPECT_EQ(MainOwner(RowKeptBy({"models[*].input", "models[*].output", "other"}, 4))->path, "models[*]");
+  EXPECT_FALSE(MainOwner(RowKeptBy({"trainer.a", "trainer.b", "trainer.c"}, 4)).has_value())
+      << "an object has many uses";
+}
+
+TEST(KeptByText, NamesNobodyWhoWasNotSeen) {
+  EXPECT_EQ(KeptByText(RowKeptBy({"models[*].input", "models[*].output"}, 4)),
+            "kept by models[*], a global of train.py");
+  EXPECT_NE(KeptByText(RowKeptBy({"a"}, 4)).find("not seen"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpumem
