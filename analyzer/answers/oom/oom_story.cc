@@ -48,7 +48,8 @@ std::string CauseWithoutStatement(const OomEvent& oom) {
 std::string MostOfItText(const OomEvent& oom, const ReportInput& input) {
   const std::vector<StackGroup> lines = GroupStacks(oom.live.stacks, input, /*by_stack=*/false);
   if (lines.empty() || !HasPercent(lines[0].use.bytes, oom.live.bytes, kPercentOfMost)) return "";
-  return absl::StrCat("; ", FormatPercent(static_cast<double>(lines[0].use.bytes) / static_cast<double>(oom.live.bytes)),
+  return absl::StrCat("; ",
+                      FormatPercent(static_cast<double>(lines[0].use.bytes) / static_cast<double>(oom.live.bytes)),
                       " of it is from ", lines[0].view.site);
 }
 
