@@ -124,7 +124,7 @@ Cause OutsideCause(const Diff& diff) {
   const int64_t context = static_cast<int64_t>(diff.b.context) - static_cast<int64_t>(diff.a.context);
   if (ShareOf(diff, context) < kLeastShareOfCause) return cause.kind == CauseKind::kUnknown ? LineBeside(diff) : cause;
   return {CauseKind::kOutside,
-          absl::StrCat("the CUDA context and its modules, ", FormatBytes(diff.a.context), " -> ",
+          absl::StrCat("the CUDA context, its modules and kernels' local memory, ", FormatBytes(diff.a.context), " -> ",
                        FormatBytes(diff.b.context)),
           context};
 }

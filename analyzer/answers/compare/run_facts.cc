@@ -231,7 +231,8 @@ RunFacts ReadRunFacts(const ReportInput& input, const ObjectTable& objects, cons
     if (full.reserved > 0)
       facts.unused_at_peak_reserved =
           1 - static_cast<double>(std::min(full.allocated, full.reserved)) / static_cast<double>(full.reserved);
-    facts.context = device.residual.context_bytes + device.residual.module_bytes;
+    facts.context = device.residual.context_bytes + device.residual.module_bytes +
+                    std::max(device.breakdown_at_peak.driver.local, device.breakdown_at_end.driver.local);
   }
   ReadRunEnding(*input.analysis, attribution, &facts);
   ReadObjects(objects, &facts);

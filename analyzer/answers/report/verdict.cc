@@ -36,6 +36,7 @@ constexpr uint64_t kLeastGrowthPercent = 2;  // of the peak
 constexpr uint64_t kWastePercent = 5;        // of reserved
 constexpr uint64_t kWastePercentWhenFull = 2;
 constexpr uint64_t kLeastWaste = uint64_t{64} << 20;
+constexpr uint64_t kLeastLocal = uint64_t{256} << 20;
 constexpr uint64_t kRecursPercent = 98;  // of the peak
 constexpr uint64_t kRemedyPercent = 5;   // the same
 constexpr size_t kMaxRanges = 3;
@@ -76,7 +77,16 @@ bool IsMostlyBeside(const DeviceAnalysis& device) {
          device.at_peak_total.values.other > device.peak_reserved.bytes;
 }
 
-// "; with 480 MiB beside PyTorch it held 548 MiB at 1.213 s".
+// "; kernels' local memory took 16.24 GiB more (64 KiB a thread)", where that is much.
+std::string LocalMemoryText(const DeviceAnalysis& device) {
+  const DriverUse &peak = device.breakdown_at_peak.driver, &end = device.breakdown_at_end.driver;
+  const DriverUse& driver = peak.local >= end.local ? peak : end;
+  if (driver.local < kLeastLocal || driver.local < device.peak_reserved.bytes / 4) return "";
+  return absl::StrCat("; kernels' local memory took ", FormatBytes(driver.local), " more (",
+                      FormatBytes(driver.local_thread), " a thread)");
+}
+
+// "; with 480 MiB beside PyTorch 548 MiB at 1.213 s".
 std::string BesideText(const DeviceAnalysis& device, const ReportInput& input) {
   if (!IsMostlyBeside(device)) return "";
   return absl::StrCat("; with ", FormatBytes(device.at_peak_total.values.other), " beside PyTorch ",
@@ -101,7 +111,7 @@ std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
   absl::StrAppend(&text, WhenText(live, input));
   if (moment != nullptr && moment->step != 0)
     absl::StrAppend(&text, ", step ", moment->step, RecursText(input, peak.bytes, moment->step));
-  return absl::StrCat(text, BesideText(device, input));
+  return absl::StrCat(text, BesideText(device, input), LocalMemoryText(device));
 }
 
 // What most of it is, where that is not PyTorch's.

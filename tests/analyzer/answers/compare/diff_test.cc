@@ -184,7 +184,28 @@ TEST_F(DiffTest, MemoryOutsideOfPyTorchIsNamed) {
   b_.context = 600 * kMiB;
   const Diff diff = Run();
   EXPECT_EQ(diff.cause.kind, CauseKind::kOutside);
-  EXPECT_EQ(diff.headline, "+600 MiB outside PyTorch at the peak: the CUDA context and its modules, 0 B -> 600 MiB");
+  EXPECT_EQ(diff.headline,
+            "+600 MiB outside PyTorch at the peak: the CUDA context, its modules and kernels' local memory, 0 B -> "
+            "600 MiB");
+}
+
+TEST_F(DiffTest, TheLineOfOtherCudaMemoryIsNamed) {
+  Hold({.size = 100 * kMiB}, &a_);
+  Hold({.size = 100 * kMiB}, &b_);
+  b_.peak_other = 480 * kMiB;
+  b_.beside = {{"train.py:7 grab", 400 * kMiB}, {"train.py:9 main", 80 * kMiB}};
+  EXPECT_EQ(Run().headline, "+480 MiB outside PyTorch at the peak: train.py:7 grab, 0 B -> 400 MiB");
+}
+
+TEST_F(DiffTest, PinnedAndManagedMemoryAreCompared) {
+  Hold({.size = 100 * kMiB}, &a_);
+  Hold({.size = 100 * kMiB}, &b_);
+  a_.peak_pinned = b_.peak_managed = 64 * kMiB;
+  const Diff diff = Run();
+  EXPECT_EQ(diff.subject, "host");
+  EXPECT_EQ(diff.headline,
+            "-64 MiB of no device at the peak: pinned memory of the host, 64 MiB -> 0 B; managed memory, 0 B -> 64 "
+            "MiB");
 }
 
 TEST_F(DiffTest, DoubtsComeFirst) {
