@@ -102,7 +102,8 @@ AttributedUse BlockUses::Of(const TorchBlock& block, const BlockLabel& label, ui
   const bool is_any = use.category == Category::kTemporary || use.category == Category::kUnknown;
   const bool is_kept =
       use.category == Category::kKept || (is_any && GrowsFromCallToCall(block, life, label.alloc_event, end));
-  if (is_kept && Steps() == 0 && needs_.modules->row(use.module).component == "attention") {
+  // One module has one of a line; many are a list of the program's, attention maps for instance.
+  if (is_kept && Steps() == 0 && !life.are_many && needs_.modules->row(use.module).component == "attention") {
     use.category = Category::kKvCache;
     use.evidence = Evidence::kRule;
   }
