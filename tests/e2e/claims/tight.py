@@ -2,6 +2,8 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """Programs on a GPU that is nearly full, or too small: free memory in pieces, caches, limits, and requests that fail. Written after the code; docs/claims.md says what their first run was told."""
 
+import random
+
 import torch
 from torch import nn
 
@@ -29,12 +31,13 @@ def step(model, optimizer, rows):
 
 @program("fragmented", cause="expandable_segments", also="(allocator)", capacity_mb=3000)
 def batches_that_get_a_little_longer():
-    for size in (150, 170, 190, 210, 230, 250, 270, 290, 310, 330):
+    sizes = (150, 170, 190, 210, 230, 250, 270, 290, 310, 330)
+    for size in (*sizes, *random.choices(sizes, k=40)):
         batch = room(size)
         del batch
 
 
-@program("fragmented", cause="expandable_segments", also=("(allocator)", "results.append"), capacity_mb=1550)
+@program("fragmented", cause="expandable_segments", also=("(allocator)", "return torch.empty("), keeper="RESULT", capacity_mb=1550)
 def results_that_lie_in_what_was_free():
     """Each result is cut from the large segment that a temporary left, which is then too small for the next one."""
     results = []
@@ -42,6 +45,8 @@ def results_that_lie_in_what_was_free():
         temporary = room(size)
         del temporary
         results.append(room(4))
+    for _ in range(40):
+        room(56)
     return results
 
 
@@ -119,8 +124,8 @@ def a_model_that_does_not_fit():
         layers.append(nn.Linear(2048, 2048, bias=False, device="cuda"))
 
 
-@program("oom", line="failed.append(error)", keeper="failed __traceback__", cause="traceback|exception|attempt", never="checkpoint|fragmentation:", capacity_mb=1100)
-def errors_that_are_kept_until_the_end():
+@program("oom", line="failed.append(", keeper="failed __traceback__", cause="traceback|exception|attempt", never="checkpoint|fragmentation:", capacity_mb=1100)
+def errors_that_are_kept_until_the_end(mended):
     failed = []
 
     def attempt(rows):
@@ -131,7 +136,7 @@ def errors_that_are_kept_until_the_end():
         try:
             attempt(rows)
         except torch.cuda.OutOfMemoryError as error:
-            failed.append(error)
+            failed.append(str(error) if mended else error)
     return failed
 
 
