@@ -74,6 +74,8 @@ std::vector<Remedy> RemediesOfPeak(const ReportInput& input, const DeviceAnalysi
   std::vector<Remedy> remedies;
   if (input.without == nullptr || DefaultMeasure(device) != Measure::kAllocated) return remedies;
   for (const PartWords& words : kPartWords) {
+    // Without what they hold the request that failed might have been served: nobody knows that peak.
+    if (words.part == PeakPart::kDeadAttempts) continue;
     const std::optional<uint64_t> left = input.without->Of(words.part);
     if (!left.has_value() || *left >= device.peak_allocated.bytes) continue;
     Remedy remedy = MakeRemedy(words.part, input.without->At(words.part), input);

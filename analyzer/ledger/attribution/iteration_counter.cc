@@ -136,13 +136,23 @@ bool IterationCounter::FindLine(size_t first, uint64_t least, bool is_torch, Loo
     found = &line;
     loop->iterations = spread.iterations;
   }
-  if (found == nullptr) return false;
+  if (found == nullptr || OnlySetsUp(first)) return false;
   loop->kind = Loop::Kind::kLine;
   loop->place = found->place.number;
   loop->is_torch = is_torch;
   loop->stack = found->stack;
   loop->last_event = events_;
   return true;
+}
+
+// A model that is built layer by layer, and nothing else: its loop is no work that repeats.
+bool IterationCounter::OnlySetsUp(size_t first) const {
+  for (const auto& [stack, counted] : counts_) {
+    const bool is_in = std::any_of(counted.counts.begin() + static_cast<std::ptrdiff_t>(first), counted.counts.end(),
+                                   [](uint32_t count) { return count != 0; });
+    if (is_in && !IsSetUp(classifier_->Of(stack).stage)) return false;
+  }
+  return !counts_.empty();
 }
 
 // The longest one.

@@ -121,6 +121,7 @@ class IterationCounter final : public LabelVisitor {
   Spread SpreadOf(const Counts& counts, size_t first, size_t last) const;
   bool FindLine(size_t first_stretch, uint64_t least, bool is_torch, Loop* loop) const;
   bool FindPhase(size_t first_stretch, Loop* loop) const;
+  bool OnlySetsUp(size_t first_stretch) const;
 
   uint64_t from_ns_;
   StackClassifier* classifier_;

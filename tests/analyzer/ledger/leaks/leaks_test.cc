@@ -18,6 +18,7 @@ namespace {
 
 using testing::Call;
 using testing::Code;
+using testing::TrainingFrame;
 using testing::TrainingTrace;
 
 constexpr uint64_t kMiB = 1 << 20, kSegment = 0x7f0000000000, kKept = kSegment + 512 * kMiB;
@@ -275,6 +276,23 @@ TEST(FindLeaks, APhaseIsJudgedWhereNothingRepeatsAllTheTime) {
     ASSERT_EQ(found.loops.size(), 1u);
     EXPECT_NEAR(static_cast<double>(found.loops[0].iterations), 30, 2);
     EXPECT_EQ(found.AnyGrows(), leaks);
+  }
+}
+
+TEST(FindLeaks, LayersThatAreBuiltAreNoIterations) {
+  for (const bool runs : {false, true}) {
+    TrainingTrace trace;
+    const TrainingFrame linear =
+        Code("Linear.__init__", "/v/lib/python3.11/site-packages/torch/nn/modules/linear.py", 109);
+    const uint64_t built = trace.Stack({linear, Code("build", "/job/train.py", 5), Code("<module>", "/job/train.py")});
+    const uint64_t run = trace.Stack({Code("run", "/job/train.py", 9), Code("<module>", "/job/train.py", 2)});
+    trace.builder().CudaAlloc(kSegment, 1024 * kMiB, built);
+    for (uint64_t i = 0; i < 30; ++i) {
+      trace.builder().TorchAlloc(kKept + i * kMiB, kMiB, built);
+      if (runs) trace.builder().TorchAlloc(kSegment, kMiB, run).TorchFree(kSegment, kMiB);
+    }
+    trace.builder().End();
+    EXPECT_EQ(Find(trace).AnyGrows(), runs) << "a model for each iteration is a leak";
   }
 }
 
