@@ -22,6 +22,8 @@ namespace {
 constexpr size_t kMaxStacksByStage = 500;
 // From this share of the live memory on, activations are worth a word.
 constexpr uint64_t kPercentOfStage = 30;
+// Of PyTorch's segments: what is free in pieces, or kept by few blocks.
+constexpr uint64_t kPercentScattered = 10;
 constexpr uint64_t kPercentGrown = 20;
 constexpr uint64_t kPercentOfGraph = 50;  // of what autograd keeps
 constexpr uint64_t kManyRetries = 10;
@@ -53,7 +55,7 @@ class Adviser {
       if (oom_.requested <= oom_.device_total) Missing();
       return std::move(actions_);
     }
-    // Little idle memory carries this one request, and not the next.
+    // Little idle memory carries this one request, and not the next ones.
     const bool much_is_idle = HasPercent(oom_.fragmentation.free, oom_.fragmentation.reserved, kPercentIdle);
     Growth();
     const bool are_seen = KeptErrors();
@@ -96,7 +98,7 @@ class Adviser {
     const FragmentationPoint& pieces = oom_.fragmentation;
     if (oom_.layer != kTorchLayer || pieces.free_ranges == 0) return;
     const bool would_help =
-        oom_.fit_in_one_piece >= oom_.requested || HasPercent(pieces.free, pieces.reserved, kPercentIdle);
+        oom_.fit_in_one_piece >= oom_.requested || HasPercent(pieces.free, pieces.reserved, kPercentScattered);
     if (!would_help || pieces.largest_free_range >= oom_.requested) return;
     std::string evidence = absl::StrCat(FormatBytes(pieces.free), " idle in PyTorch's segments, in ",
                                         FormatCountOf(pieces.free_ranges, "range", "ranges"), ", the largest ",
@@ -117,7 +119,7 @@ class Adviser {
   // The line that keeps most segments.
   void ReleasePins() {
     const std::vector<PinLine> lines = PinLines(oom_.pin_groups, input_);
-    if (lines.empty() || !HasPercent(lines[0].group.returnable, oom_.fragmentation.reserved, kPercentIdle)) return;
+    if (lines.empty() || !HasPercent(lines[0].group.returnable, oom_.fragmentation.reserved, kPercentScattered)) return;
     Add(absl::StrCat("free what ", lines[0].site, " keeps, or allocate it before the rest"),
         PinText(lines[0].group, oom_.time_ns), lines[0].group.returnable);
   }

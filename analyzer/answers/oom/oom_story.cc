@@ -21,8 +21,8 @@ constexpr uint64_t kPercentOfMost = 50;  // of what is alive
 // Of what the device has for the program, a request that takes so much is too large whatever else is there.
 constexpr uint64_t kPercentTooLarge = 90;
 
-// Whether free space inside segments would have held the request, had it been in one piece. Less than a tenth of what
-// is reserved is not why a program runs out of memory: it would have been gone with the next requests.
+// Whether free space inside segments would have held the request, had it been in one piece. Less than a quarter of
+// what is reserved is not why a program runs out of memory: it would have been gone with the next requests.
 bool IsFragmented(const OomEvent& oom) {
   const FragmentationPoint& pieces = oom.fragmentation;
   return pieces.free >= oom.requested && pieces.largest_free_range < oom.requested &&
@@ -131,6 +131,11 @@ std::string CauseOfOom(const OomEvent& oom, const ReportInput& input) {
   if (oom.device_total != 0 && oom.values.other > oom.values.reserved)
     return "Most of the memory is not PyTorch's: see gpumemshim peak --measure total.";
   if (!oom.described || oom.requested <= oom.would_have_fit) return "";
+  if (const FragmentationPoint& pieces = oom.fragmentation; pieces.free >= oom.requested) {
+    return absl::StrCat("The device was full of live memory", MostOfItText(oom, input), "; ", FormatBytes(pieces.free),
+                        " (", FormatPercent(static_cast<double>(pieces.free) / static_cast<double>(pieces.reserved)),
+                        ") of PyTorch's segments lies free in pieces, none of which is large enough.");
+  }
   if (IsBoundedByRefusal(oom)) return absl::StrCat("The device was full of live memory", MostOfItText(oom, input), ".");
   return absl::StrCat("The device was full of live memory: ", FormatBytes(MissingBytes(oom)),
                       " less somewhere below would have let this request through", MostOfItText(oom, input), ".");

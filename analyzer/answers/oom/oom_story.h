@@ -53,7 +53,7 @@ bool IsTooLarge(const OomEvent& oom);
 bool IsBoundedByRefusal(const OomEvent& oom);
 
 // From this share of PyTorch's segments on, in percent, idle memory is why a request failed.
-inline constexpr uint64_t kPercentIdle = 10;
+inline constexpr uint64_t kPercentIdle = 25;
 
 // By how much the request was too large; 0 where it is not known.
 uint64_t MissingBytes(const OomEvent& oom);

@@ -120,7 +120,7 @@ TEST(CauseOfOom, LittleIdleMemoryIsNoFragmentation) {
   oom.would_have_fit = 12 * kMiB;
   oom.fragmentation = {.reserved = 77 * kGiB, .free = 25 * kMiB, .largest_free_range = 12 * kMiB, .free_ranges = 4};
   EXPECT_THAT(CauseOfOom(oom, example.input()), Not(HasSubstr("Fragmentation")));
-  oom.fragmentation.free = 8 * kGiB;
+  oom.fragmentation.free = 24 * kGiB;
   EXPECT_THAT(CauseOfOom(oom, example.input()), HasSubstr("Fragmentation: enough was free"));
 }
 

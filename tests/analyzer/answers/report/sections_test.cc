@@ -57,7 +57,7 @@ TEST(Report, LeadsWithTheFailedRequest) {
   EXPECT_LT(oom, text.find("over time"));
   EXPECT_THAT(text, HasSubstr("asked by  model.py:42 Block.forward"));
   EXPECT_THAT(text, HasSubstr("would fit at most 712 MiB"));
-  EXPECT_THAT(text, HasSubstr("Fragmentation: enough was free"));
+  EXPECT_THAT(text, HasSubstr("lies free in pieces, none of which is large enough"));
   EXPECT_THAT(text, HasSubstr("The end is missing: killed, or still running."));
 }
 
