@@ -239,8 +239,7 @@ void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPas
 // Reads past the other sections, and adds notes about them. `first` is the part that the first one began with.
 void SkipOtherSections(const trace::Part& first, TraceReader* reader, std::vector<std::string>* notes) {
   std::string others;
-  uint64_t count = 0;
-  uint64_t misplaced = 0;
+  uint64_t count = 0, misplaced = 0;
   do {
     if (IsSameSeries(reader->header().part(), first)) {
       ++misplaced;
@@ -390,7 +389,7 @@ absl::StatusOr<Analysis> Analyze(absl::string_view path, const AnalyzeOptions& o
   analysis.marks = std::move(pass.marks());
   analysis.snapshot = pass.snapshot();
   for (std::string& note : NotesOn(accounts, analysis)) analysis.notes.push_back(std::move(note));
-  for (const std::string& disagreement : pass.disagreements()) analysis.notes.push_back(disagreement);
+  analysis.notes.insert(analysis.notes.end(), pass.disagreements().begin(), pass.disagreements().end());
   for (std::string& note : other_sections) analysis.notes.push_back(std::move(note));
   if (look) look({&reader, &pass.checkpoints(), &names, &analysis});
   if (progress) progress(reader.file_bytes(), reader.file_bytes());

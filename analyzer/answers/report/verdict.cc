@@ -389,11 +389,10 @@ Verdict MakeVerdict(const ReportInput& input) {
     }
   }
   if (failed) JudgeOom(*oom, input, &verdict);
-  if (verdict.kind == VerdictKind::kNothing) {
-    if (std::string only = OnlyCuptiText(input.analysis->cupti); !only.empty()) {
-      verdict.problem = absl::StrCat("the recorder saw no allocation; ", only);
-      verdict.action = "see docs/coverage.md for how calls go past the recorder";
-    }
+  const std::string only = verdict.kind == VerdictKind::kNothing ? OnlyCuptiText(input.analysis->cupti) : "";
+  if (!only.empty()) {
+    verdict.problem = absl::StrCat("the recorder saw no allocation; ", only);
+    verdict.action = "see docs/coverage.md for how calls go past the recorder";
   }
   return verdict;
 }
