@@ -25,6 +25,7 @@ bool IsSegment(const LiveState& state, uint64_t key) {
 }  // namespace
 
 void SegmentLog::OnAlloc(const LiveState& state, Held kind, uint32_t place) {
+  if (kind == Held::kDriver) return;
   if (kind == Held::kBlock) {
     ++blocks_;
     return;
@@ -44,7 +45,7 @@ void SegmentLog::OnAlloc(const LiveState& state, Held kind, uint32_t place) {
 }
 
 void SegmentLog::OnFree(const LiveState& state, Held kind, uint32_t place) {
-  if (kind == Held::kBlock) return;
+  if (kind == Held::kBlock || kind == Held::kDriver) return;
   const auto found = open_.find(KeyOf(kind, place));
   if (found == open_.end()) return;
   Entry& begun = entries_[found->second];

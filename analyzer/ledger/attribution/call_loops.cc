@@ -24,7 +24,7 @@ uint64_t Mix(uint64_t a, uint64_t b, uint64_t c) {
 
 bool IsPass(const FrameClassification& frame) {
   return frame.is_module_call || frame.stage == Stage::kForward || frame.stage == Stage::kLoss ||
-         frame.stage == Stage::kBackward;
+         frame.stage == Stage::kBackward || frame.stage == Stage::kOptimizer;
 }
 
 }  // namespace

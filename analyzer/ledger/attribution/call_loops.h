@@ -42,7 +42,7 @@ class CallLoops {
   struct Place {
     uint64_t number = 0;
     size_t depth = 0;        // lines above
-    bool in_pass = false;    // in a forward or backward pass
+    bool in_pass = false;    // in a forward or backward pass, or an optimizer's step
     bool in_set_up = false;  // in what makes or loads a model
   };
 
