@@ -153,6 +153,8 @@ class Pieces:
             return ""
         if kind_name(child) == "traceback":
             return ".__traceback__"
+        if is_a(holder, BaseException) and is_a(child, BaseException):
+            return ".__context__"  # or its cause, which is the same where `raise ... from` names it
         if record.code(holder) is not None:
             return ""
         if name == "method":

@@ -25,6 +25,7 @@ constexpr uint64_t kPercentOfStage = 30;
 // Of PyTorch's segments: what is free in pieces, or kept by few blocks.
 constexpr uint64_t kPercentScattered = 10;
 constexpr uint64_t kPercentGrown = 20;
+constexpr uint64_t kPercentOfErrors = 5;  // what kept errors hold, where that is enough for the request
 constexpr uint64_t kPercentOfGraph = 50;  // of what autograd keeps
 constexpr uint64_t kManyRetries = 10;
 
@@ -157,7 +158,10 @@ class Adviser {
     const OwnersMoment* const moment = OwnersAfter(oom_, *input_.analysis);
     if (moment == nullptr) return false;
     const std::optional<SeenOwner> errors = KeptErrorsOf(moment->seen);
-    if (!errors.has_value() || !HasPercent(errors->bytes, oom_.values.total, kPercentGrown)) return false;
+    if (!errors.has_value()) return false;
+    const uint64_t missing = MissingBytes(oom_);
+    const bool is_enough = missing != 0 && errors->bytes >= missing;
+    if (!HasPercent(errors->bytes, oom_.values.total, is_enough ? kPercentOfErrors : kPercentGrown)) return false;
     const uint64_t held =
         input_.without == nullptr ? 0 : input_.without->At(PeakPart::kDeadAttempts, oom_.event_index).bytes;
     Add(IsOfHandledError(*errors)

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/format.h"
 
 namespace gpumem {
@@ -141,12 +142,25 @@ std::optional<SeenOwner> MainOwner(const LeakRow& row) {
   return std::nullopt;
 }
 
+namespace {
+
+// What a variable's object has, such as a layer's weight, may have other owners, too.
+bool IsOfVariableItself(absl::string_view path) {
+  const size_t variable = path.rfind(": ");
+  absl::ConsumeSuffix(&path, ".grad_fn");
+  return variable != absl::string_view::npos && !absl::StrContains(path.substr(variable), '.');
+}
+
+}  // namespace
+
 std::optional<SeenOwner> KeptErrorsOf(const SeenOwners& seen) {
   constexpr absl::string_view kTraceback = ".__traceback__";
   std::vector<SeenOwner> variables;
   for (const SeenOwner& owner : seen.owners) {
     const size_t at = absl::string_view(owner.path).find(kTraceback);
-    if (at == absl::string_view::npos || (IsOfError(owner) && !IsOfHandledError(owner))) continue;
+    if (at == absl::string_view::npos || (IsOfError(owner) && !IsOfHandledError(owner)) ||
+        !IsOfVariableItself(owner.path))
+      continue;
     const std::string path = WithoutNumbers(absl::string_view(owner.path).substr(0, at + kTraceback.size()));
     const auto same = std::find_if(variables.begin(), variables.end(), [&](const SeenOwner& each) {
       return each.root == owner.root && each.path == path && each.file == owner.file && each.name == owner.name;

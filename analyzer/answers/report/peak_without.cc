@@ -206,6 +206,23 @@ void PeakWithout::CutGradients() {
   }
 }
 
+// Many blocks at the peak, which go within a round of each other, before the program ends: an epoch's outputs. A buffer
+// from which a training draws lets go of one after the other, a leak of none, and a running average is one block.
+bool PeakWithout::IsLetGoOfAtOnce(const std::vector<Block>& blocks) const {
+  ptrdiff_t at_peak = 0;
+  uint64_t first = UINT64_MAX, last = 0;
+  for (const Block& block : blocks) {
+    if (block.born > peak_event_ || block.end <= peak_event_) continue;
+    ++at_peak;
+    first = std::min(first, block.end);
+    last = std::max(last, block.end);
+  }
+  if (at_peak < kLeastKept || last > end_event_) return false;
+  return std::upper_bound(rounds_.begin(), rounds_.end(), last) -
+             std::upper_bound(rounds_.begin(), rounds_.end(), first) <=
+         1;
+}
+
 void PeakWithout::CutCarried() {
   struct OfLine {
     uint64_t carried = 0, rounds = 0;
@@ -232,11 +249,7 @@ void PeakWithout::CutCarried() {
   for (const auto& [stack, line] : lines) {
     if (line.carried < kLeastCarried) continue;
     const bool is_kept = line.rounds > kMostRounds * line.carried;
-    const auto at_peak = std::count_if(line.too_long.begin(), line.too_long.end(), [this](const Block& block) {
-      return block.born <= peak_event_ && peak_event_ < block.end;
-    });
-    // A running average is one block.
-    if (is_kept && (line.is_moved || at_peak < kLeastKept)) continue;
+    if (is_kept && (line.is_moved || !IsLetGoOfAtOnce(line.too_long))) continue;
     for (const Block& block : line.too_long)
       cuts_.push_back({block, is_kept ? PeakPart::kKeptLong : PeakPart::kCarried});
   }
@@ -262,7 +275,8 @@ void PeakWithout::CutSpare() {
   for (const Block& block : spare_.LittleUsed()) cuts_.push_back({block, PeakPart::kLittleUsed});
 }
 
-void PeakWithout::Ended(const LivesFacts&) {
+void PeakWithout::Ended(const LivesFacts& facts) {
+  end_event_ = facts.end_event;
   int64_t held = 0, most = 0;
   for (const int64_t change : all_) most = std::max(most, held += change);
   if (is_too_long_ || static_cast<uint64_t>(most) != peak_) {

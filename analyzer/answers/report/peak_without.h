@@ -46,7 +46,7 @@ enum class PeakPart : uint8_t {
   kLine,          // that was asked for
   kGradients,     // from the end of a step to the next backward pass
   kCarried,       // what a round computed, from the next round on,
-  kKeptLong,      // and the same of lines that keep it for many rounds
+  kKeptLong,      // and the same of lines that keep it for many rounds, and let go of all of it at once
   kLoaded,        // copies in a checkpoint of what the model and the optimizer have, from the first pass on
   kForeach,       // what an optimizer computes for all parameters at once
   kDeadAttempts,  // of calls that ran out of memory, from there on
@@ -109,6 +109,7 @@ class PeakWithout final : public LifeReceiver {
   void NoteDead(const Block& block);
   void FindRounds();
   void CutGradients();
+  bool IsLetGoOfAtOnce(const std::vector<Block>& blocks) const;
   void CutCarried();
   void CutLoaded();
   void CutSpare();
@@ -121,6 +122,7 @@ class PeakWithout final : public LifeReceiver {
   const std::string line_;
   std::vector<Failure> failures_;
   bool is_too_long_ = false;
+  uint64_t end_event_ = 0;  // of the program's own code
   // By event: what its taking effect adds.
   std::vector<int64_t> all_;
   std::array<std::vector<int64_t>, 3> of_parts_;  // the first three

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "answers/report/leak_words.h"
 #include "answers/report/reserve_causes.h"
 #include "base/format.h"
 #include "render/cells.h"
@@ -25,7 +26,7 @@ constexpr PartWords kPartWords[] = {
      "optimizer.zero_grad() before the forward pass"},
     {PeakPart::kCarried, "carried_over", "what one step or micro-batch computed is still there when the next one runs",
      "let go of it before the next forward pass (del, or = None), unless that uses it"},
-    {PeakPart::kKeptLong, "kept_results", "what many steps computed is still there",
+    {PeakPart::kKeptLong, "kept_results", "what many steps computed is kept, and let go of at once",
      "keep it on the CPU, or let go of it earlier, unless the GPU needs it"},
     {PeakPart::kLoaded, "checkpoint_copy", "a loaded checkpoint's copy of the model stays on the GPU",
      "torch.load(..., map_location=\"cpu\"), or del the checkpoint once it is loaded"},
@@ -78,6 +79,8 @@ std::vector<Remedy> RemediesOfPeak(const ReportInput& input, const DeviceAnalysi
     if (words.part == PeakPart::kDeadAttempts) continue;
     const std::optional<uint64_t> left = input.without->Of(words.part);
     if (!left.has_value() || *left >= device.peak_allocated.bytes) continue;
+    // Of what grows to the end of the run more is known than that (leak_words.h).
+    if (words.part == PeakPart::kKeptLong && GrowingBytes(input.leaks, device.device) != 0) continue;
     Remedy remedy = MakeRemedy(words.part, input.without->At(words.part), input);
     remedy.peak = device.peak_allocated.bytes;
     remedy.peak_without = *left;

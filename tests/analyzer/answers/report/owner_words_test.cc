@@ -47,5 +47,37 @@ TEST(KeptByText, NamesNobodyWhoWasNotSeen) {
   EXPECT_NE(KeptByText(RowKeptBy({"a"}, 4)).find("not seen"), std::string::npos);
 }
 
+SeenOwners OwnersAt(const std::vector<std::string>& paths, const std::string& name = "__main__") {
+  SeenOwners owners = RowKeptBy(paths, 1).owners;
+  for (SeenOwner& owner : owners.owners) owner.name = name;
+  return owners;
+}
+
+TEST(KeptErrorsOf, AddsUpWhatTheirTracebacksKeep) {
+  const auto errors =
+      KeptErrorsOf(OwnersAt({"errors[0].__traceback__ -> fit: x", "history[*]",
+                             "errors[1].__traceback__ -> fit: y.grad_fn", "other.__traceback__ -> f: x"}));
+  ASSERT_TRUE(errors.has_value());
+  EXPECT_EQ(errors->path, "errors[*].__traceback__");
+  EXPECT_EQ(errors->bytes, 1024u);
+  EXPECT_FALSE(IsOfHandledError(*errors));
+}
+
+TEST(KeptErrorsOf, WhatAVariablesObjectHasMayHaveOtherOwners) {
+  EXPECT_FALSE(KeptErrorsOf(OwnersAt({"error.__traceback__ -> fit: layer.weight"})).has_value());
+}
+
+TEST(KeptErrorsOf, TheErrorThatIsHandledKeepsAndTheLastOneNoMore) {
+  EXPECT_FALSE(KeptErrorsOf(OwnersAt({"last_traceback -> fit: x"}, "sys")).has_value());
+  EXPECT_FALSE(KeptErrorsOf(OwnersAt({"last_value.__traceback__ -> fit: x"}, "sys")).has_value());
+  EXPECT_TRUE(IsOfHandledError(*KeptErrorsOf(OwnersAt({"last_handled.__traceback__ -> fit: x"}, "sys"))));
+  EXPECT_TRUE(IsOfHandledError(*KeptErrorsOf(OwnersAt({"last_value.__context__.__traceback__ -> fit: x"}, "sys"))));
+}
+
+TEST(OwnerText, OfAnErrorIsTheVariableOfTheFunction) {
+  const SeenOwner of_last = OwnersAt({"last_value.__traceback__ -> fit: outputs[*]"}, "sys").owners[0];
+  EXPECT_EQ(OwnerText(of_last), "outputs[*], a variable of fit when the error ended the program");
+}
+
 }  // namespace
 }  // namespace gpumem

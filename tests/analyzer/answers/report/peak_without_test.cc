@@ -118,6 +118,24 @@ TEST(PeakWithout, WhatARoundComputedIsNotNeededInTheNextOne) {
   EXPECT_EQ(training.Without(PeakPart::kCarried), (Peaks{30, 44}));
 }
 
+// Twelve rounds, each of which keeps something; `lets_go`: of all of it, before two more rounds.
+Peaks KeepOutputs(bool lets_go) {
+  Training training;
+  for (uint64_t i = 0; i < 14; ++i) {
+    if (lets_go && i == 12)
+      for (uint64_t k = 0; k < 12; ++k) training.Free(40 + 2 * k, 2);
+    training.Forward();
+    if (i < 12) training.Allocate(40 + 2 * i, 2, training.output);
+    training.Backward();
+    training.Step(training.optimizer);
+  }
+  return training.Without(PeakPart::kKeptLong);
+}
+
+TEST(PeakWithout, TheOutputsOfAnEpoch) { EXPECT_EQ(KeepOutputs(true), (Peaks{16, 38})) << "each in its own round"; }
+
+TEST(PeakWithout, WhatStaysToTheEndIsNotKeptForAnEpoch) { EXPECT_EQ(KeepOutputs(false), (Peaks{38, 38})); }
+
 TEST(PeakWithout, ARunningAverageIsNotCarriedOver) {
   Training training;
   training.Allocate(100, 16, training.output);
