@@ -232,7 +232,7 @@ void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPas
   for (DeviceAnalyst& analyst : analysts) analyst.AddLooks(&looks);
   Revisit(reader, pass->checkpoints(), std::move(looks));
   EstimateExpandableFits(reader, pass->checkpoints(), &analysis->ooms);
-  analysis->owners = OwnersAtMoments(reader, pass->checkpoints(), pass->window_end_ns());
+  analysis->owners = OwnersAtMoments(reader, pass->checkpoints(), names.objects(), pass->until_ns());
   for (DeviceAnalyst& analyst : analysts) analyst.Finish(analysis->cupti);
 }
 

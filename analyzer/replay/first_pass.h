@@ -75,6 +75,7 @@ class FirstPass : private ReplayVisitor {
   // The window that options ask for, in absolute time, and its outermost events. kNoEvent: nothing lies before.
   uint64_t window_start_ns() const { return from_ns_; }
   uint64_t window_end_ns() const { return std::min(to_ns_, end_ns_); }
+  uint64_t until_ns() const { return to_ns_; }  // the same where no event reaches it: what is asked for
   uint64_t last_event_before_window() const { return last_before_window_; }
   uint64_t last_event_in_window() const { return last_in_window_; }
 

@@ -175,9 +175,10 @@ struct TallyMoments : ReplayVisitor {
 
 }  // namespace
 
-std::vector<OwnersMoment> OwnersAtMoments(TraceReader* reader, const Checkpoints& checkpoints, uint64_t to_ns) {
+std::vector<OwnersMoment> OwnersAtMoments(TraceReader* reader, const Checkpoints& checkpoints,
+                                          const ObjectTable& objects, uint64_t to_ns) {
   std::map<uint64_t, const OwnerSnapshotInfo*> by_time;
-  for (const auto& [id, snapshot] : reader->stacks().objects().owner_snapshots())
+  for (const auto& [id, snapshot] : objects.owner_snapshots())
     if (snapshot.time_ns != 0 && snapshot.time_ns <= to_ns) by_time.emplace(snapshot.time_ns, &snapshot);
   std::vector<OwnersMoment> moments;
   const Checkpoint* const start = checkpoints.Before(0);

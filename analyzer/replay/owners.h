@@ -105,9 +105,11 @@ class OwnerTally {
   std::map<Place, std::map<uint32_t, Amount>> by_owner_;  // by OwnerInfo's number
 };
 
-// Each look at the process up to `to_ns`, by time: a replay of its own up to the last of them, which none costs where
-// nobody looked. `checkpoints` must have one at or before the first event; the reader stands anywhere afterwards.
-std::vector<OwnersMoment> OwnersAtMoments(TraceReader* reader, const Checkpoints& checkpoints, uint64_t to_ns);
+// Each look at the process up to `to_ns`, by time, of those that `objects`, all of the trace, has: a replay of its own
+// up to the last of them, which none costs where nobody looked. `checkpoints` must have one at or before the first
+// event; the reader stands anywhere afterwards.
+std::vector<OwnersMoment> OwnersAtMoments(TraceReader* reader, const Checkpoints& checkpoints,
+                                          const ObjectTable& objects, uint64_t to_ns);
 
 }  // namespace gpumem
 
