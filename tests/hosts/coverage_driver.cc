@@ -84,6 +84,28 @@ void UseModules() {
   }
 }
 
+// Each needs a kernel, of which the images here have none; the fake gives one out.
+void UseKernels() {
+  static const char image[64] = ".version 8.0\n.target sm_90\n.address_size 64\n";
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  CUkernel kernel = nullptr;
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  if (CALL("module_load", cuModuleLoadData, &module, image) != CUDA_SUCCESS) return;
+  CALL("-", cuModuleGetFunction, &function, module, "none");
+  CALL("-", cuLibraryGetKernel, &kernel, nullptr, "none");
+  CALL("-", cuKernelGetFunction, &function, kernel);
+  CALL("-", cuLaunchKernel, function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+  CALL("-", cuLaunchKernel_ptsz, function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+  CALL("-", cuLaunchKernelEx, &config, function, nullptr, nullptr);
+  CALL("-", cuLaunchKernelEx_ptsz, &config, function, nullptr, nullptr);
+  CALL("-", cuLaunchCooperativeKernel, function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr);
+  CALL("-", cuLaunchCooperativeKernel_ptsz, function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr);
+  CALL("module_unload", cuModuleUnload, module);
+}
+
 void UseLinear() {
   CUdeviceptr address = 0;
   CUdeviceptr_v1 old_address = 0;
@@ -340,6 +362,7 @@ int main() {
   UseContexts();
   UseResolvers();
   UseModules();
+  UseKernels();
   UseLinear();
   UseHost();
   UsePools();
