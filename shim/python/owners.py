@@ -49,6 +49,7 @@ class Snapshot:
         self.outside, self.held = {}, {}  # addresses: of what somebody unknown refers to; of what anything known does
         self.variables = None  # address of an object -> (frame, name): of functions that run; None: they were not looked at
         self.runs = True  # whether any function of the program does
+        self.handled = 0  # address of what leads to the error whose except block runs
         self.cut = ""  # why something was left out
 
     # What is looked for.
@@ -61,6 +62,7 @@ class Snapshot:
         if handled is not None:  # the interpreter alone refers to it; owner_words.cc knows the name
             named = {"__name__": "sys", "last_handled": handled}
             self.ends[address(named)] = (named, None)
+            self.handled = address(named)
         climbed = record.climb(self.wanted, [globals for globals, _ in self.ends.values()], self.deadline)
         if climbed is None:
             self.cut = "this Python cannot be asked"
@@ -117,9 +119,10 @@ class Snapshot:
             known.append(child)
             self.held[address(child)] = True
             at += 2
-        self.spread([each for each in holders if self.rank(each) == GLOBAL], children)
+        self.spread([each for each in holders if self.rank(each) == GLOBAL and address(each) != self.handled], children)
         self.spread([each for each in holders if self.rank(each) in (CLASS, FUNCTION)], children)
         self.spread(outside, children)
+        self.spread([each for each in holders if address(each) == self.handled], children)
         for each in rest:
             self.unknown[address(each)] = True
         self.spread(rest, children)

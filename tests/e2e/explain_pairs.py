@@ -52,17 +52,16 @@ for i in range(5):
     "epochs": ("peak.kept_results", """
 for epoch in range(3):
     outputs = []
-    for i in range(20):
-        predictions = torch.softmax(model(torch.randn(512, 1024, device="cuda")).detach(), -1)
+    for i in range(40):
+        outputs.append(torch.softmax(model(torch.randn(512, 1024, device="cuda")).detach(), -1).to("cpu" if mended else "cuda"))
         step(512)
-        outputs.append(predictions.cpu() if mended else predictions)
 """),
     "logits": ("peak.little_used", """
-body, head = nn.Linear(256, 256).cuda(), nn.Linear(256, 32000, bias=False).cuda()
+body, head = nn.Linear(256, 256).cuda().bfloat16(), nn.Linear(256, 32000, bias=False).cuda().bfloat16()
 @torch.inference_mode()
 def prefill(rows):
-    hidden = body(torch.randn(1, rows, 256, device="cuda")).relu()
-    logits = head(hidden[:, -1:] if mended else hidden).bfloat16().float()
+    hidden = body(torch.randn(1, rows, 256, device="cuda", dtype=torch.bfloat16)).relu()
+    logits = head(hidden[:, -1:] if mended else hidden).float()
     return logits[:, -1].argmax(-1)
 for i in range(4):
     prefill(2048)

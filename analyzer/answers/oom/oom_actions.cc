@@ -50,25 +50,25 @@ class Adviser {
     }
     Limit();
     const size_t certain = actions_.size();
-    if (IsTooLarge(oom_)) {
-      Add("make the request smaller, or split it",
-          absl::StrCat(FormatBytes(oom_.requested), " asked of a device of ", FormatBytes(oom_.device_total)));
-      if (oom_.requested <= oom_.device_total) Missing();
+    if (IsTooLarge(oom_) && oom_.requested > oom_.device_total) {
+      Smaller();
       return std::move(actions_);
     }
     // Little idle memory carries this one request, and not the next ones.
     const bool much_is_idle = HasPercent(oom_.fragmentation.free, oom_.fragmentation.reserved, kPercentIdle);
+    const bool is_too_large = IsTooLarge(oom_);
     Growth();
     const bool are_seen = KeptErrors();
     TooLong(are_seen);
-    if (much_is_idle) Fragmentation();
+    if (much_is_idle && !is_too_large) Fragmentation();
     KeptSegments();
     Others();
     OtherCudaMemory();
     Activations();
-    if (!much_is_idle && actions_.size() == certain) Fragmentation();
+    if (!much_is_idle && !is_too_large && actions_.size() == certain) Fragmentation();
     OptimizerState();
     if (oom_.described) SortFrom(certain);
+    if (is_too_large) Smaller();
     Missing();
     Retries();
     return std::move(actions_);
@@ -84,6 +84,11 @@ class Adviser {
     const uint64_t missing = IsBoundedByRefusal(oom_) ? 1 : MissingBytes(oom_);
     std::stable_partition(actions_.begin() + static_cast<std::ptrdiff_t>(first), actions_.end(),
                           [&](const OomAction& action) { return action.bytes >= missing; });
+  }
+
+  void Smaller() {
+    Add("make the request smaller, or split it",
+        absl::StrCat(FormatBytes(oom_.requested), " asked of a device of ", FormatBytes(oom_.device_total)));
   }
 
   void Limit() {
