@@ -133,7 +133,7 @@ TEST(CauseOfOom, ARequestForNearlyAllIsTooLarge) {
   oom->would_have_fit = 77 * kGiB;
   EXPECT_THAT(CauseOfOom(*oom, example.input()), HasSubstr("The request alone takes 78 GiB of the 78"));
   const auto actions = ActionsOnOom(*oom, example.input());
-  ASSERT_EQ(actions.size(), 2u);
+  ASSERT_GE(actions.size(), 2u);
   EXPECT_THAT(actions[0], Action("make the request smaller", "78 GiB asked of a device of 80 GiB"));
   EXPECT_THAT(actions[1], Action("free 1 GiB before this request"));
   oom->requested = 60 * kGiB;
