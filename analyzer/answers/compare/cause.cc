@@ -179,7 +179,9 @@ SeriesChanges ChangesOf(const Diff& diff) {
   if (ArePeaks(diff))
     return {Change(a.peak_allocated, b.peak_allocated), Change(a.peak_reserved, b.peak_reserved),
             Change(a.peak_other, b.peak_other) + context,
-            LargerOf(Change(a.peak_pinned, b.peak_pinned), Change(a.peak_managed, b.peak_managed))};
+            a.knows_host && b.knows_host
+                ? LargerOf(Change(a.peak_pinned, b.peak_pinned), Change(a.peak_managed, b.peak_managed))
+                : 0};
   return {Change(a.values.allocated, b.values.allocated), Change(a.values.reserved, b.values.reserved),
           Change(a.values.other, b.values.other) + context, 0};
 }
@@ -212,6 +214,8 @@ bool IsOfSubject(const Diff& diff, const LiveGroup& group) {
   return group.of_torch == (diff.subject == "allocated");
 }
 
+constexpr int64_t kLeastOfHost = int64_t{1} << 20;
+
 void ChooseSubject(Diff* diff) {
   const RunFacts &a = diff->a, &b = diff->b;
   if (a.measure == Measure::kTotal && b.measure == Measure::kTotal) {
@@ -224,7 +228,7 @@ void ChooseSubject(Diff* diff) {
   diff->subject = "allocated";
   diff->delta = changes.allocated;
   const int64_t most = std::max(std::abs(unused), std::abs(changes.outside));
-  if (std::abs(changes.host) > 2 * std::max(std::abs(changes.allocated), most)) {
+  if (std::abs(changes.host) > std::max(kLeastOfHost, 2 * std::max(std::abs(changes.allocated), most))) {
     diff->subject = "host";
     diff->delta = changes.host;
     return;

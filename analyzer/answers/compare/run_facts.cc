@@ -211,6 +211,7 @@ RunFacts ReadRunFacts(const ReportInput& input, const ObjectTable& objects, cons
   facts.name = names.run;
   facts.moment = names.moment;
   ReadProcess(*input.analysis, &facts);
+  facts.knows_host = ImportInfoOf(input.analysis->process.settings).recorder.empty();
   facts.peak_pinned = input.analysis->host_pinned_peak;
   facts.peak_managed = input.analysis->managed_peak;
   for (const DeviceAnalysis& device : input.analysis->devices) {

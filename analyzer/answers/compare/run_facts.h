@@ -95,7 +95,8 @@ struct RunFacts {
   CategoryBytes categories{};
   uint64_t peak_allocated = 0, peak_reserved = 0, peak_other = 0, peak_total = 0, context = 0;
   std::vector<std::pair<std::string, uint64_t>> beside;  // lines with other CUDA memory at its peak, largest first
-  uint64_t peak_pinned = 0, peak_managed = 0;            // of the process: on no device
+  bool knows_host = true;  // of pinned and managed memory: a file of another recorder has none of it
+  uint64_t peak_pinned = 0, peak_managed = 0;  // of the process: on no device
   std::string stranded;  // where free memory lay at the peak of reserved that nothing else could use; "" = hardly any
   PeakBound bound = PeakBound::kExact;  // of the peaks
   double unused_at_peak_reserved = 0;   // share of what was reserved then that no tensor used
