@@ -260,7 +260,6 @@ void HistoryReader::AdoptOthers() {
 }
 
 void HistoryReader::OnAlloc(Held kind, uint32_t place) {
-  if (kind == Held::kDriver) return;  // part of no total
   log_.OnAlloc(state(), kind, place);
   if (kind == Held::kBlock) return AllocBlock(state().blocks()[place], stream_, capture_);
   uint32_t slot = 0;
@@ -281,7 +280,6 @@ void HistoryReader::OnAlloc(Held kind, uint32_t place) {
 }
 
 void HistoryReader::OnFree(Held kind, uint32_t place) {
-  if (kind == Held::kDriver) return;
   if (kind == Held::kBlock) return FreeBlock(state().blocks()[place].address);
   log_.OnFree(state(), kind, place);
   if (const auto found = outside_.find(KeyOf(kind, place)); found != outside_.end()) {

@@ -25,7 +25,6 @@ bool IsSegment(const LiveState& state, uint64_t key) {
 }  // namespace
 
 void SegmentLog::OnAlloc(const LiveState& state, Held kind, uint32_t place) {
-  if (kind == Held::kDriver) return;
   if (kind == Held::kBlock) {
     ++blocks_;
     return;
@@ -45,7 +44,7 @@ void SegmentLog::OnAlloc(const LiveState& state, Held kind, uint32_t place) {
 }
 
 void SegmentLog::OnFree(const LiveState& state, Held kind, uint32_t place) {
-  if (kind == Held::kBlock || kind == Held::kDriver) return;
+  if (kind == Held::kBlock) return;
   const auto found = open_.find(KeyOf(kind, place));
   if (found == open_.end()) return;
   Entry& begun = entries_[found->second];

@@ -50,7 +50,7 @@ class Adviser {
     }
     Limit();
     const size_t certain = actions_.size();
-    if (IsTooLarge(oom_) && oom_.requested > oom_.device_total) {
+    if (oom_.device_total != 0 && oom_.requested > oom_.device_total) {
       Smaller();
       return std::move(actions_);
     }

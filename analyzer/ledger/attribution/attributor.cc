@@ -86,16 +86,7 @@ LabelVisitor* Attributor::BeginSecond(const LabelReplay& replay) {
     if (moment.found) details.push_back(moment.event_index);
   }
   AttributionPass::Needs needs;
-  needs.lives.uses = {&replay,
-                      &index_pass_->places(),
-                      result_.has_tensors,
-                      &classifier_,
-                      &modules_,
-                      &user_stages_,
-                      index_pass_->LastLoop(),
-                      index_pass_->FirstStackOfCalls(),
-                      &index_pass_->held(),
-                      result_.has_saved};
+  needs.lives.uses = BlockUses::NeedsAfter(*index_pass_, replay, &classifier_, &modules_, &user_stages_);
   needs.lives.analysis = analysis_;
   needs.lives.until_ns = LastMoment();
   needs.request = &request_;

@@ -31,6 +31,22 @@ void BlockUses::Allocated(const TorchBlock& block) {
   sizes.last = block.size;
 }
 
+BlockUses::Needs BlockUses::NeedsAfter(const IndexPass& first, const LabelReplay& second, StackClassifier* classifier,
+                                       ModuleTable* modules, UserStages* user_stages) {
+  Needs needs;
+  needs.replay = &second;
+  needs.places = &first.places();
+  needs.has_tensors = first.has_tensors();
+  needs.classifier = classifier;
+  needs.modules = modules;
+  needs.user_stages = user_stages;
+  needs.loop = first.LastLoop();
+  needs.first_stack_of_calls = first.FirstStackOfCalls();
+  needs.held = &first.held();
+  needs.has_saved = first.has_saved();
+  return needs;
+}
+
 void BlockUses::Freeze() {
   if (is_frozen_) return;
   frozen_steps_ = Steps();

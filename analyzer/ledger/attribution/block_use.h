@@ -40,6 +40,9 @@ class BlockUses {
     const HeldByStack* held = nullptr;  // nullptr: not known
     bool has_saved = true;              // autograd keeps something
   };
+  // Of a second replay, what the first one found out; all that is given must outlive the uses.
+  static Needs NeedsAfter(const IndexPass& first, const LabelReplay& second, StackClassifier* classifier,
+                          ModuleTable* modules, UserStages* user_stages);
   explicit BlockUses(const Needs& needs) : needs_(needs), anchors_(needs.loop.anchors) {
     if (needs.loop.place != 0) clock_.emplace(needs.loop, *needs.classifier);
   }

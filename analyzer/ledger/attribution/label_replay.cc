@@ -137,12 +137,12 @@ void LabelReplay::Show(Held kind, uint32_t place, bool alive, LabelVisitor* visi
 
 void LabelReplay::BeginAll() {
   is_beginning_ = true;
-  state().ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
+  ForEachPlace([&](Held kind, uint32_t place) { OnAlloc(kind, place); });
   is_beginning_ = false;
 }
 
 void LabelReplay::EndAll() {
-  state().ForEachPlace([&](Held kind, uint32_t place) { End(kind, place, true); });
+  ForEachPlace([&](Held kind, uint32_t place) { End(kind, place, true); });
 }
 
 // A file of the series is missing: what is alive behind the gap is stated anew.
@@ -275,7 +275,7 @@ bool LabelReplay::Follow(LabelVisitor* visitor, bool plays_newest, size_t most_b
 }
 
 void LabelReplay::ShowLive(LabelVisitor* visitor) const {
-  state().ForEachPlace([&](Held kind, uint32_t place) { Show(kind, place, true, visitor); });
+  ForEachPlace([&](Held kind, uint32_t place) { Show(kind, place, true, visitor); });
 }
 
 void LabelReplay::Run(LabelVisitor* visitor) {

@@ -107,6 +107,7 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
  private:
   static constexpr uint32_t kNowhere = UINT32_MAX;
 
+  bool WantsDriver() const override { return true; }
   void OnAlloc(Held kind, uint32_t place) override;
   void OnFree(Held kind, uint32_t place) override;
   void End(Held kind, uint32_t place, bool alive);
@@ -124,6 +125,12 @@ class LabelReplay final : private LifetimeObserver, private ReplayVisitor {
   uint32_t BlockAt(uint64_t address);  // place, or kNowhere
   // What was there already is there after the last event of its snapshot, before the first one that follows.
   uint64_t Born() const { return is_beginning_ && replay_.index() > 0 ? replay_.index() - 1 : replay_.index(); }
+  // Each thing that lives, with the driver's pieces, as visit(Held, place).
+  template <typename Visit>
+  void ForEachPlace(Visit visit) const {
+    state().ForEachPlace(visit);
+    state().driver_pieces().ForEachPlace([&](uint32_t place, const DriverPiece&) { visit(Held::kDriver, place); });
+  }
   void BeginAll();
   void EndAll();
 

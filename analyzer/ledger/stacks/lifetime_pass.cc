@@ -94,7 +94,6 @@ std::optional<SingleAllocation> LifetimePass::Read(Held kind, uint32_t place) co
     return slot < measure_.size() ? measure_[slot] : std::nullopt;
   };
   const CudaMemory& cuda = state().cuda();
-  if (kind == Held::kDriver) return std::nullopt;
   if (kind == Held::kBlock) {
     const TorchBlock& block = state().blocks()[place];
     const std::optional<ViewMeasure> measure = asked(block.slot);
@@ -140,7 +139,6 @@ std::optional<SingleAllocation> LifetimePass::ReadNumbered(Held kind, uint32_t p
 }
 
 void LifetimePass::OnAlloc(Held kind, uint32_t place) {
-  if (kind == Held::kDriver) return;
   std::vector<uint64_t>& numbers = numbers_[static_cast<size_t>(kind)];
   const bool is_simple = !counts_others_ && gap_ns_ == 0 && !restored_number_;
   if (is_simple && place >= numbers.size()) return;

@@ -152,16 +152,7 @@ class ReplayedLives final : public TwoPassAnalysis {
   LabelVisitor* BeginSecond(const LabelReplay& replay) override {
     if (!receiver_->WantsLives()) return nullptr;
     LifePass::Needs needs;
-    needs.uses = {&replay,
-                  &index_pass_->places(),
-                  index_pass_->has_tensors(),
-                  &classifier_,
-                  &modules_,
-                  &user_stages_,
-                  index_pass_->LastLoop(),
-                  index_pass_->FirstStackOfCalls(),
-                  &index_pass_->held(),
-                  index_pass_->has_saved()};
+    needs.uses = BlockUses::NeedsAfter(*index_pass_, replay, &classifier_, &modules_, &user_stages_);
     needs.analysis = &loaded_->analysis;
     return &lives_.emplace(needs, receiver_, &facts_, &progress_);
   }

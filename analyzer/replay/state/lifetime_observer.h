@@ -21,12 +21,13 @@ enum class Held : uint8_t {
   kBlock,       // blocks()
   kAllocation,  // cuda().allocations(), without the memory of graphs: its size is stated anew again and again
   kPhysical,    // cuda().physicals()
-  kDriver,      // driver_pieces(): part of no total
+  kDriver,      // driver_pieces(): part of no total, and shown only to who wants them
 };
 
 class LifetimeObserver {
  public:
   virtual ~LifetimeObserver() = default;
+  virtual bool WantsDriver() const { return false; }
   virtual void OnAlloc(Held kind, uint32_t place) = 0;
   // The thing is still there to be read. Whatever the reason: a free, an address that was given out again, a segment or
   // a context that went.

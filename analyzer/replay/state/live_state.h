@@ -128,7 +128,7 @@ class LiveState {
   void Observe(LifetimeObserver* observer) {
     observer_ = observer;
     cuda_.Observe(observer);
-    driver_use_.Observe(observer);
+    driver_use_.Observe(observer != nullptr && observer->WantsDriver() ? observer : nullptr);
   }
 
   // Forgets what is alive and takes what a file of a series began with instead; or, where the snapshot is only of
@@ -163,13 +163,12 @@ class LiveState {
   const Slab<DriverPiece>& driver_pieces() const { return driver_use_.pieces(); }
   // The block that begins at an address; AddressIndex::kNone where none does.
   uint32_t FindBlock(uint64_t address) const { return address == 0 ? AddressIndex::kNone : block_index_.Find(address); }
-  // Each thing that lives, as visit(Held, place).
+  // Each thing that lives and is part of a total, as visit(Held, place).
   template <typename Visit>
   void ForEachPlace(Visit visit) const {
     blocks_.ForEachPlace([&](uint32_t place, const TorchBlock&) { visit(Held::kBlock, place); });
     cuda_.allocations().ForEachPlace([&](uint32_t place, const CudaAllocation&) { visit(Held::kAllocation, place); });
     cuda_.physicals().ForEachPlace([&](uint32_t place, const PhysicalHandle&) { visit(Held::kPhysical, place); });
-    driver_pieces().ForEachPlace([&](uint32_t place, const DriverPiece&) { visit(Held::kDriver, place); });
   }
   // What a copy costs: things that live, and places of those that lived.
   size_t places() const { return blocks_.places() + cuda_.places(); }
