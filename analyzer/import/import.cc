@@ -8,30 +8,28 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "import/byte_source.h"
+#include "import/device_memory_profile.h"
+#include "import/line_log.h"
+#include "import/memory_timeline.h"
+#include "import/nsys_report.h"
 #include "import/pickle_reader.h"
 #include "import/profiler_trace.h"
-#include "import/rmm_log.h"
 #include "import/torch_import.h"
 #include "trace/import_info.h"
 #include "trace/write/definition_builder.h"
 
 namespace gpumem {
 namespace {
-
-ImportFormat FormatOf(ByteSource* source) {
-  const absl::string_view begin = source->Peek();
-  if (absl::StrContains(begin.substr(0, 16), "\x0dGMT1")) return ImportFormat::kNone;  // a trace of ours
-  if (BeginsLikePickle(begin)) return ImportFormat::kTorchSnapshot;
-  if (IsRmmLog(begin)) return ImportFormat::kRmmLog;
-  return IsJson(begin) ? ImportFormat::kProfilerTrace : ImportFormat::kNone;
-}
 
 absl::StatusOr<ImportResult> ImportPickle(const std::string& path, ByteSource* source, TraceWriter::Sink sink,
                                           const ImportProgress& progress) {
@@ -44,31 +42,87 @@ absl::StatusOr<ImportResult> ImportPickle(const std::string& path, ByteSource* s
   return ImportTorchSnapshot(tree, source->unpacked_bytes(), path, &memory, std::move(sink));
 }
 
+// What one kind of file needs: its name, its bytes from the beginning on, where the trace goes.
+struct Importing {
+  const std::string& path;
+  ByteSource* source;
+  TraceWriter::Sink sink;
+  const ImportProgress& progress;
+};
+
+// Of a page.
+bool HasWord(absl::string_view begin, absl::string_view word) {
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(begin), "<") && absl::StrContains(begin, word);
+}
+
+struct ImportKind {
+  bool (*begins)(absl::string_view begin);  // with the first bytes, unpacked
+  absl::StatusOr<ImportResult> (*import)(Importing file);
+  absl::string_view words = "";    // one of which is in the first bytes, where other files begin so, too
+  absl::string_view instead = "";  // of what cannot be imported: what it is, and what to do
+};
+
+// The first that fits counts.
+constexpr ImportKind kKinds[] = {
+    {BeginsLikePickle,
+     [](Importing file) { return ImportPickle(file.path, file.source, std::move(file.sink), file.progress); },
+     "segments total_size device_traces"},
+    {IsLineLog, [](Importing file) { return ImportLineLog(file.path, std::move(file.sink)); }},
+    {IsMemoryTimeline,
+     [](Importing file) { return ImportMemoryTimeline(file.source, file.path, std::move(file.sink)); }},
+    {IsDeviceMemoryProfile,
+     [](Importing file) { return ImportDeviceMemoryProfile(file.source, file.path, std::move(file.sink)); }},
+    {IsSqlite, [](Importing file) { return ImportNsysReport(file.path, std::move(file.sink)); }},
+    {IsJson, [](Importing file) { return ImportProfilerTrace(file.source, file.path, std::move(file.sink)); },
+     "traceEvents schemaVersion"},
+    {[](absl::string_view begin) { return HasWord(begin, "GPU Memory Timeline HTML"); }, nullptr, "",
+     "is the picture of a memory timeline, which has no numbers in it. torch.profiler writes them with "
+     "export_memory_timeline(\"timeline.json\")"},
+    {[](absl::string_view begin) { return HasWord(begin, "MemoryViz"); }, nullptr, "",
+     "is a page of PyTorch's memory_viz without a snapshot in it. Take the pickle that was shown in it"},
+    {[](absl::string_view begin) { return absl::StartsWith(begin, "\x89PNG"); }, nullptr, "",
+     "is a picture. Take the file that it was drawn from"},
+    {[](absl::string_view begin) { return absl::StartsWith(begin, "PK\x03\x04"); }, nullptr, "",
+     "is a zip archive, as torch.save writes checkpoints. A memory snapshot is what "
+     "torch.cuda.memory._dump_snapshot() writes"},
+};
+
+const ImportKind* KindOf(ByteSource* source) {
+  const absl::string_view begin = source->Peek();
+  if (absl::StrContains(begin.substr(0, 16), "\x0dGMT1")) return nullptr;  // a trace of ours
+  const auto fits = [begin](const ImportKind& kind) { return kind.begins(begin); };
+  const auto* const found = std::find_if(std::begin(kKinds), std::end(kKinds), fits);
+  return found == std::end(kKinds) ? nullptr : found;
+}
+
 absl::StatusOr<ImportResult> ImportFrom(const std::string& path, ByteSource* source, TraceWriter::Sink sink,
                                         const ImportProgress& progress) {
-  switch (FormatOf(source)) {
-    case ImportFormat::kTorchSnapshot:
-      return ImportPickle(path, source, std::move(sink), progress);
-    case ImportFormat::kRmmLog:
-      return ImportRmmLog(path, std::move(sink));
-    case ImportFormat::kProfilerTrace:
-      return ImportProfilerTrace(source, path, std::move(sink));
-    case ImportFormat::kNone:
-      break;
+  if (const ImportKind* const kind = KindOf(source); kind != nullptr) {
+    if (kind->import == nullptr) return absl::DataLossError(kind->instead);
+    return kind->import({path, source, std::move(sink), progress});
   }
   // It may be so damaged that it could not be told what it is.
   while (source->is_compressed() && !source->Next().empty()) continue;
   GPUMEM_RETURN_IF_ERROR(source->status());
   return absl::DataLossError(
-      "is nothing that can be imported. Known are PyTorch's memory snapshots (.pickle), "
-      "RMM's logs (.csv) and torch.profiler's traces (.json)");
+      "is nothing that can be imported. docs/commands/import.md has the kinds of file, and who writes them");
 }
 
 }  // namespace
 
-ImportFormat FormatOf(const std::string& path) {
+bool IsOfOthers(const std::string& path) {
   absl::StatusOr<ByteSource> source = ByteSource::Open(path);
-  return source.ok() ? FormatOf(&*source) : ImportFormat::kNone;
+  return source.ok() && KindOf(&*source) != nullptr;
+}
+
+bool IsSurelyOfOthers(const std::string& path) {
+  absl::StatusOr<ByteSource> source = ByteSource::Open(path);
+  const ImportKind* const kind = source.ok() ? KindOf(&*source) : nullptr;
+  if (kind == nullptr || kind->import == nullptr || kind->words.empty())
+    return kind != nullptr && kind->import != nullptr;
+  const absl::string_view begin = source->Peek();
+  return absl::c_any_of(absl::StrSplit(kind->words, ' '),
+                        [begin](absl::string_view word) { return absl::StrContains(begin, word); });
 }
 
 absl::StatusOr<ImportResult> ImportFile(const std::string& path, TraceWriter::Sink sink,
@@ -85,13 +139,13 @@ trace::Header ImportHeader(const std::string& path, const ImportResult& result, 
   const std::string file = path.substr(path.rfind('/') + 1);
   absl::string_view name = file;
   absl::ConsumeSuffix(&name, ".gz");
-  for (const absl::string_view ending : {".pickle", ".pkl", ".csv", ".json"}) {
+  for (const absl::string_view ending : {".pickle", ".pkl", ".csv", ".json", ".prof", ".sqlite", ".html", ".txt"}) {
     if (absl::ConsumeSuffix(&name, ending)) break;
   }
   header.set_writer_version(GPUMEM_VERSION);
   header.set_program(ValidText(name.empty() ? absl::string_view(file) : name));
   StoreImportInfo({result.format, std::string(recorder), ValidText(file), result.notes, result.covers, result.has_times,
-                   result.has_stacks, result.has_failures},
+                   result.has_stacks, result.has_failures, result.has_categories, result.has_lives},
                   header.mutable_settings());
   return header;
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Import: a trace from what others recorded: PyTorch's memory snapshots (.pickle), RMM's logs (.csv) and the memory
-// events of torch.profiler's traces (.json). Which format a file has is known by its content, not its name; gzip is
-// unpacked on the way. The file is data: nothing in it is run.
+// Import: a trace from what others recorded: the table in import.cc names the kinds of file. Which kind a file is is
+// known by its content, not its name; gzip is unpacked on the way. The file is data: nothing in it is run.
 //
 // Thread-safe. Errors as FileWindow::Open's, and DataLoss, with the file's name, where it is nothing that is known, or
-// damaged: what is wrong, where, and what to do.
+// damaged, or of a kind that has no memory in it: what it is, what is wrong, where, and what to do.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(const ImportResult result, ImportFile("snapshot.pickle", sink, progress));
 
@@ -26,8 +25,6 @@
 
 namespace gpumem {
 
-enum class ImportFormat { kNone, kTorchSnapshot, kRmmLog, kProfilerTrace };
-
 struct ImportResult {
   std::string format;  // Import.format
   uint64_t events = 0;
@@ -35,18 +32,25 @@ struct ImportResult {
   std::vector<std::string> notes;  // Import.notes
   // ImportInfo's.
   std::string covers = "window";
-  bool has_times = true, has_stacks = true, has_failures = true;
+  bool has_times = true, has_stacks = true, has_failures = true, has_categories = false, has_lives = true;
 };
 
 using ImportProgress = std::function<void(uint64_t done, uint64_t all)>;
 
-// kNone for whatever else it is, traces included, and for what cannot be read.
-ImportFormat FormatOf(const std::string& path);
+// Whether the file is of a kind that ImportFile knows, be it to say why it cannot be read. False for traces, for
+// whatever else it is, and where it cannot be opened.
+bool IsOfOthers(const std::string& path);
+// The same, but only where nothing else begins so: pickles and JSON are many things. For whoever looks into a folder.
+bool IsSurelyOfOthers(const std::string& path);
 
 absl::StatusOr<ImportResult> ImportFile(const std::string& path, TraceWriter::Sink sink,
                                         const ImportProgress& progress = nullptr);
 
 // What every import has: how its trace begins, and how much memory it may take.
+
+inline constexpr int kMostGpus = 1024;  // numbers of devices are below it
+// Times of a smaller number are of a clock that nobody knows, not since 1970.
+inline constexpr uint64_t kYear2001Ns = 1'000'000'000'000'000'000;
 
 // ImportHeader: how every imported trace begins: it says that it is one, of what, and what that lacks. Pure.
 //

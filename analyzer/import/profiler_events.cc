@@ -4,12 +4,12 @@
 #include "import/profiler_events.h"
 
 #include <cmath>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "import/json_source.h"
 
 namespace gpumem {
 namespace {
@@ -18,43 +18,6 @@ using Json = nlohmann::json;
 
 constexpr size_t kMostEvents = size_t{3} << 20;
 constexpr size_t kLongestProfilerName = 4096, kMostNames = size_t{128} << 20;  // bytes, of one and of all
-constexpr uint64_t kLongestToken = uint64_t{64} << 20;                         // the parser keeps it whole, twice
-constexpr size_t kDeepestJson = 10000;                                         // the parser keeps a bit for each level
-
-// The bytes of a source for nlohmann's parser.
-// Where `token` has not moved on for too long, the bytes end.
-class SourceIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  SourceIterator() = default;
-  SourceIterator(ByteSource* source, const uint64_t* token) : source_(source), token_(token) { Refill(); }
-
-  const char& operator*() const { return *at_; }
-  SourceIterator& operator++() {
-    if (++at_ == end_) Refill();
-    return *this;
-  }
-  bool operator==(const SourceIterator& other) const { return source_ == other.source_; }
-  bool operator!=(const SourceIterator& other) const { return source_ != other.source_; }
-
- private:
-  // At the end it becomes the end.
-  void Refill() {
-    const absl::string_view piece = source_->Next();
-    at_ = piece.data();
-    end_ = at_ + piece.size();
-    if (piece.empty() || source_->unpacked_bytes() - *token_ > kLongestToken) source_ = nullptr;
-  }
-
-  ByteSource* source_ = nullptr;
-  const uint64_t* token_ = nullptr;  // where the last one that was handed on ended, about
-  const char *at_ = nullptr, *end_ = nullptr;
-};
 
 uint64_t Nanoseconds(double microseconds) {
   return microseconds > 0 && microseconds < 9e15 ? static_cast<uint64_t>(std::llround(microseconds * 1000)) : 0;
@@ -186,7 +149,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
 
 absl::StatusOr<ProfilerEvents> ReadProfilerEvents(ByteSource* source) {
   EventHandler handler(source);
-  const bool parsed = Json::sax_parse(SourceIterator(source, &handler.token), SourceIterator(), &handler);
+  const bool parsed = Json::sax_parse(JsonBytes(source, &handler.token), JsonBytes(), &handler);
   if (!source->status().ok()) return source->status();
   if (!parsed) {
     return absl::DataLossError(

@@ -265,7 +265,7 @@ absl::Status SnapshotEvents::WriteAll(const std::vector<EventRow>& rows) {
 absl::Status SnapshotEvents::WriteFree(const SnapshotPast& past, size_t i, EventRow row) {
   if (!past.is_free(i) && !past.is_late_completion(i)) return absl::OkStatus();
   row.layer = trace::TORCH;
-  row.kind = past.is_free(i) ? trace::FREE : kFreeCompleted;
+  row.kind = past.is_free(i) ? trace::FREE : kTorchFreeCompleted;
   row.requested_size = row.size;
   row.size = past.size(i);
   row.handle = past.pool(i);

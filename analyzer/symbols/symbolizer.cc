@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "symbols/compiled_frames.h"
@@ -242,6 +244,15 @@ namespace {
 
 absl::string_view FileOf(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+// Of a program that ran on Windows, with the separator that everything here looks for: "C:/proj/train.py".
+std::string WithSlashes(std::string path) {
+  const bool has_drive = path.size() > 2 && absl::ascii_isalpha(static_cast<unsigned char>(path[0])) &&
+                         path[1] == ':' && (path[2] == '\\' || path[2] == '/');
+  const bool is_windows = has_drive || (absl::StrContains(path, '\\') && !absl::StrContains(path, '/'));
+  if (is_windows) std::replace(path.begin(), path.end(), '\\', '/');
+  return path;
+}
+
 }  // namespace
 
 struct Symbolizer::State {
@@ -291,7 +302,7 @@ std::vector<ResolvedFrame> Symbolizer::State::ResolvePython(const FrameInfo& fra
     return {own};
   }
   own.function = own.short_function = WithoutResumption(code->name);
-  own.file = code->filename;
+  own.file = WithSlashes(code->filename);
   own.line = PythonLine(*code, frame.instruction);
   std::vector<ResolvedFrame> resolved;
   if (const CompiledPiece* const piece = compiled.At(own.file, own.line); piece != nullptr) {
@@ -327,7 +338,7 @@ std::vector<ResolvedFrame> Symbolizer::State::ResolveNative(const FrameInfo& fra
     resolved.push_back(base);
     ResolvedFrame& last = resolved.back();
     last.inlined = true;
-    last.file = std::move(function.file);
+    last.file = WithSlashes(std::move(function.file));
     last.line = function.line;
     if (function.function.empty()) continue;
     last.function = std::move(function.function);

@@ -21,7 +21,7 @@ namespace gpumem {
 
 // A torch block whose memory was freed before can be used again: other streams had it in use until now. Layer TORCH;
 // only in imports, and only where that is later than its FREE. See trace.proto, EventKind.
-inline constexpr auto kFreeCompleted = static_cast<trace::EventKind>(51);
+inline constexpr auto kTorchFreeCompleted = static_cast<trace::EventKind>(51);
 
 struct ImportInfo {
   std::string format, recorder,
@@ -31,9 +31,15 @@ struct ImportInfo {
   bool has_times = true;           // false: times only keep the order
   bool has_stacks = true;          // false: nobody recorded any
   bool has_failures = true;        // a request that failed would be in it
+  bool has_categories = false;     // the source states them
+  bool has_lives = true;           // false: which block a free is of was made up, so that totals are right
 
   bool any() const { return !format.empty(); }
 };
+
+// A native frame that is none: "<category activation>" innermost says what the source states of the memory, or
+// "<category unknown>" that nobody can know.
+inline constexpr char kStatedCategory[] = "<category ";
 
 inline constexpr char kImportPrefix[] = "imported_";
 inline constexpr uint64_t kMadeTimeNs = 1000;  // between events whose times are not known
@@ -51,6 +57,8 @@ inline ImportInfo ImportInfoOf(const std::map<std::string, std::string>& setting
   info.has_times = text("times") != "none";
   info.has_stacks = text("stacks") != "none";
   info.has_failures = text("failures") != "none";
+  info.has_categories = text("categories") == "stated";
+  info.has_lives = text("lives") != "none";
   for (size_t i = 1; settings.contains(kImportPrefix + ("note_" + std::to_string(i))); ++i)
     info.notes.push_back(text("note_" + std::to_string(i)));
   return info;
@@ -67,6 +75,8 @@ inline void StoreImportInfo(const ImportInfo& info, google::protobuf::Map<std::s
   if (!info.has_times) set("times", "none");
   if (!info.has_stacks) set("stacks", "none");
   if (!info.has_failures) set("failures", "none");
+  if (info.has_categories) set("categories", "stated");
+  if (!info.has_lives) set("lives", "none");
   for (size_t i = 0; i < info.notes.size(); ++i) set("note_" + std::to_string(i + 1), info.notes[i]);
 }
 

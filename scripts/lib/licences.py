@@ -17,6 +17,7 @@ PARTS = {
     "libdw-dev": "elfutils (libdw, libelf), in gpumemshim",
     "liblzma-dev": "xz (liblzma), in gpumemshim",
     "libbz2-dev": "bzip2, in gpumemshim",
+    "libsqlite3-dev": "SQLite, in gpumemshim",
     "zlib1g-dev": "zlib, in gpumemshim",
     "libzstd-dev": "zstd, in gpumemshim",
     "liblz4-dev": "LZ4, in gpumemshim and libgpumemshim.so",

@@ -3,11 +3,13 @@
 //
 // Any bytes as what `gpumemshim import` takes: refused with a message, or made into a trace that reads without damage.
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -23,10 +25,15 @@ bool Fill(int file, absl::string_view bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const int input = memfd_create("input", MFD_CLOEXEC), output = memfd_create("output", MFD_CLOEXEC);
-  if (!Fill(input, absl::string_view(reinterpret_cast<const char*>(data), size))) return 0;
+  // SQLite opens files by their names.
+  static const std::string path =
+      absl::StrCat(std::filesystem::temp_directory_path().string(), "/import_fuzz.", getpid());
+  static const int input = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  static const int output = memfd_create("output", MFD_CLOEXEC);
+  static const bool removes = std::atexit([] { unlink(path.c_str()); }) == 0;
+  if (!removes || !Fill(input, absl::string_view(reinterpret_cast<const char*>(data), size))) return 0;
   std::string trace;
-  const auto result = gpumem::ImportFile(absl::StrCat("/proc/self/fd/", input), [&](absl::string_view bytes) {
+  const auto result = gpumem::ImportFile(path, [&](absl::string_view bytes) {
     trace.append(bytes.data(), bytes.size());
     return absl::OkStatus();
   });

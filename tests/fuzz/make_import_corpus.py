@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import pickle
+import sqlite3
 import struct
 import sys
 
@@ -84,6 +85,55 @@ RMM = b"""Thread,Time,Action,Pointer,Size,Stream
 """
 
 
+RMM_DEBUG = b"""[10][08:24:53:000001][info  ] ----- RMM LOG BEGIN [PTDS DISABLED] -----
+[10][08:24:53:000002][trace ] [A][stream 0x0][1048576B]
+[11][08:24:53:000004][trace ] [D][stream 0x0][1048576B][0x7f0000000000]
+[11][08:24:53:000005][error ] [A][Stream 0x0][Upstream 800000000B][FAILURE maximum pool size exceeded]
+"""
+CUPY = b"""{"hook":"alloc","device_id":0,"mem_size":512,"mem_ptr":150496608256}
+{"hook":"malloc","device_id":0,"size":24,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7f39200c5278"}
+{"hook":"free","device_id":0,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7f39200c5278"}
+"""
+
+
+def varint(value):
+    digits = []
+    while value > 127:
+        digits.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*digits, value])
+
+
+def field(number, value):
+    if isinstance(value, bytes):
+        return varint(number << 3 | 2) + varint(len(value)) + value
+    return varint(number << 3) + varint(value)
+
+
+def device_memory_profile():
+    """As jax.profiler.save_device_memory_profile() writes it: pprof's profile.proto."""
+    strings = ["", "allocations", "count", "space", "bytes", "kind", "buffer", "device", "cuda:0", "main", "train.py"]
+    labels = field(3, field(1, 5) + field(2, 6)) + field(3, field(1, 7) + field(2, 8))
+    profile = field(1, field(1, 1) + field(2, 2)) + field(1, field(1, 3) + field(2, 4))
+    profile += field(2, field(1, varint(1)) + field(2, varint(3) + varint(4096)) + labels)
+    profile += field(4, field(1, 1) + field(4, field(1, 1) + field(2, 12))) + field(5, field(1, 1) + field(2, 9) + field(4, 10))
+    return gzip.compress(profile + b"".join(field(6, text.encode()) for text in strings), mtime=0)
+
+
+def nsys_report():
+    """As nsys export --type sqlite writes it, of the tables that are read."""
+    database = sqlite3.connect(":memory:")
+    database.executescript(
+        "PRAGMA page_size=512; CREATE TABLE StringIds(id, value); INSERT INTO StringIds VALUES (1, 'cudaMalloc_v3020');"
+        "CREATE TABLE TARGET_INFO_GPU(id, name, totalMemory, cuDevice); INSERT INTO TARGET_INFO_GPU VALUES (0, 'H100', 85899345920, 0);"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME(globalTid, correlationId, nameId, callchainId);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (117440583, 31, 1, 8);"
+        "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS(start, globalPid, deviceId, address, bytes, memKind, memoryOperationType, correlationId);"
+        "INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (10, 117440512, 0, 4096, 1000, 2, 0, 31), (20, 117440512, 0, 4096, 1000, 2, 1, 0);"
+    )
+    return database.serialize()
+
+
 def hostile(folder):
     """{name: bytes} of pickles that must be refused."""
     command = f"touch {folder}/{MARKER}"
@@ -131,6 +181,12 @@ def good():
     files["list"] = pickle.dumps(snapshot()["segments"], 4)
     files["profile"] = json.dumps(profile()).encode()
     files["rmm"] = RMM
+    files["rmm_debug"] = RMM_DEBUG
+    files["cupy"] = CUPY
+    files["timeline"] = b"[[1700000000000000, 1700000000000010], [[0,9,0,0,0,0,0,0,0], [0,9,0,0,4,0,0,0,0]]]"
+    files["timeline_raw"] = b"[[-1, 1, 64, 0], [17, 2, 32, 7], [18, 3, -32, 7], [18, 3, 32, 5], [19, 4, -32, 5]]"
+    files["device_memory_profile"] = device_memory_profile()
+    files["nsys"] = nsys_report()
     return files
 
 

@@ -5,13 +5,18 @@
 
 #include <glob.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "answers/ranks/summary_file.h"
 #include "base/status_macros.h"
 #include "ledger/load/find_traces.h"
@@ -20,6 +25,8 @@ namespace gpumem {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kDeepest = 2;  // folders in folders: "iteration_10/rank0/snapshot.pickle"
 
 // Traces, and summaries of ranks that kept none.
 std::vector<std::string> TracesAndSummaries(const std::string& folder) {
@@ -34,13 +41,43 @@ std::vector<std::string> TracesAndSummaries(const std::string& folder) {
   return files;
 }
 
-std::vector<std::string> OfFolder(const std::string& folder) {
-  std::vector<std::string> files = TracesAndSummaries(folder);
-  if (!files.empty()) return files;
+// "iteration_10", "step-20", "epoch3": 10, 20, 3; -1 = another name. Snapshots that a job wrote again and again lie so.
+int IterationOf(const std::string& folder) {
+  const std::string name = absl::AsciiStrToLower(fs::path(folder).filename().string());
+  for (const absl::string_view lead : {"iteration", "iter", "global_step", "step", "epoch"}) {
+    absl::string_view rest = name;
+    if (!absl::ConsumePrefix(&rest, lead)) continue;
+    if (!absl::ConsumePrefix(&rest, "_")) absl::ConsumePrefix(&rest, "-");
+    int number = -1;
+    if (absl::SimpleAtoi(rest.substr(0, std::min(rest.find_first_not_of("0123456789"), rest.size())), &number))
+      return number;
+  }
+  return -1;
+}
+
+// Folders below, in order; of those that are named after iterations the last one alone.
+std::vector<std::string> FoldersOf(const std::string& folder) {
+  std::vector<std::string> folders;
   std::error_code error;
   for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
        !error && entry != end; entry.increment(error)) {
-    const std::vector<std::string> below = TracesAndSummaries(entry->path().string());
+    std::error_code ignored;
+    if (entry->is_directory(ignored)) folders.push_back(entry->path().string());
+  }
+  std::sort(folders.begin(), folders.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(IterationOf(a), a) < std::pair(IterationOf(b), b);
+  });
+  if (!folders.empty() && IterationOf(folders.back()) >= 0)
+    std::erase_if(folders,
+                  [last = folders.back()](const std::string& each) { return IterationOf(each) >= 0 && each != last; });
+  return folders;
+}
+
+std::vector<std::string> OfFolder(const std::string& folder, int depth = 0) {
+  std::vector<std::string> files = TracesAndSummaries(folder);
+  if (!files.empty() || depth == kDeepest) return files;
+  for (const std::string& each : FoldersOf(folder)) {
+    const std::vector<std::string> below = OfFolder(each, depth + 1);
     files.insert(files.end(), below.begin(), below.end());
   }
   return files;

@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // RankFiles: the traces that a user means by files, folders and patterns. A folder gives its traces, else its summaries
-// (summary_file.h), else the traces of the folders in it (one a node). Reads directories alone; thread-safe.
+// (summary_file.h), else those of the folders in it (one a node, or a rank; of "iteration_10" and "iteration_20" the
+// last), two levels down. What others recorded counts where there is no trace (find_traces.h). Thread-safe.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(const std::vector<std::string> files, RankFiles({"runs/", "more/*.r?.gmtrace"}));
 //

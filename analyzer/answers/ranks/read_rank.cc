@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "answers/compare/names.h"
 #include "answers/compare/run_facts.h"
@@ -17,6 +18,7 @@
 #include "ledger/load/input.h"
 #include "ledger/load/moment.h"
 #include "shared/event.h"
+#include "trace/import_info.h"
 #include "trace/object_table.h"
 
 namespace gpumem {
@@ -42,6 +44,48 @@ std::string JobId(const ProcessInfo& process) {
   return "";
 }
 
+absl::string_view FileNameOf(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == absl::string_view::npos ? path : path.substr(slash + 1);
+}
+
+struct NamedRank {
+  int rank = -1;
+  size_t begin = 0, end = 0;  // where the name says it
+};
+
+// "rank0_memory_snapshot.pickle", "snapshot_rank_3.pkl", "run.r3.gmtrace", "worker2.1623143089861.pt.trace.json".
+NamedRank RankInName(absl::string_view name_in_any_case) {
+  const std::string name = absl::AsciiStrToLower(name_in_any_case);
+  for (const absl::string_view lead : {"rank_", "rank-", "rank", ".r", "worker_", "worker"}) {
+    for (size_t at = name.find(lead.data(), 0, lead.size()); at != std::string::npos;
+         at = name.find(lead.data(), at + 1, lead.size())) {
+      size_t end = at + lead.size();
+      while (end < name.size() && absl::ascii_isdigit(static_cast<unsigned char>(name[end]))) ++end;
+      const bool is_any_place = !absl::StartsWith(lead, "worker") || at == 0;  // "num_workers_4" is no rank
+      NamedRank named{-1, at, end};
+      if (is_any_place && absl::SimpleAtoi(name.substr(at + lead.size(), end - at - lead.size()), &named.rank))
+        return named;
+    }
+  }
+  return {};
+}
+
+// What is imported has its file's name, in which ranks and times differ: "rank3_memory_snapshot" is "memory_snapshot",
+// and numbers are one: of processes, of times.
+std::string ProgramOf(const ProcessInfo& process) {
+  if (!ImportInfoOf(process.settings).any()) return process.program;
+  std::string name = process.program;
+  if (const NamedRank named = RankInName(name); named.rank >= 0) name.erase(named.begin, named.end - named.begin);
+  std::string folded;
+  for (const char c : name) {
+    const bool is_digit = absl::ascii_isdigit(static_cast<unsigned char>(c));
+    if (!is_digit || folded.empty() || folded.back() != '*') folded.push_back(is_digit ? '*' : c);
+  }
+  const size_t first = folded.find_first_not_of("_-."), last = folded.find_last_not_of("_-.");
+  return first == std::string::npos ? "" : folded.substr(first, last - first + 1);
+}
+
 void ReadProcess(const Analysis& analysis, RankSummary* rank) {
   const ProcessInfo& process = analysis.process;
   rank->rank = process.rank;
@@ -51,7 +95,7 @@ void ReadProcess(const Analysis& analysis, RankSummary* rank) {
   if (absl::SimpleAtoi(Variable(process, {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"}), &local))
     rank->local_rank = local;
   rank->hostname = process.hostname;
-  rank->job = {JobId(process), process.program, process.world_size};
+  rank->job = {JobId(process), ProgramOf(process), process.world_size};
   rank->pid = process.pid;
   rank->start_ticks = process.start_ticks;
   for (const ProcessInfo::Ancestor& above : process.ancestors) rank->ancestors.push_back(above.pid);
@@ -134,18 +178,10 @@ void ReadOom(const Analysis& analysis, const Attribution& attribution, RankSumma
 }  // namespace
 
 int RankOfName(absl::string_view file) {
-  const size_t slash = file.rfind('/');
-  const std::string name = absl::AsciiStrToLower(slash == absl::string_view::npos ? file : file.substr(slash + 1));
-  for (const absl::string_view lead : {"rank_", "rank-", "rank", ".r"}) {
-    for (size_t at = name.find(lead.data(), 0, lead.size()); at != std::string::npos;
-         at = name.find(lead.data(), at + 1, lead.size())) {
-      size_t end = at + lead.size();
-      while (end < name.size() && absl::ascii_isdigit(static_cast<unsigned char>(name[end]))) ++end;
-      int rank = -1;
-      if (absl::SimpleAtoi(name.substr(at + lead.size(), end - at - lead.size()), &rank)) return rank;
-    }
-  }
-  return -1;
+  const NamedRank named = RankInName(FileNameOf(file));
+  return named.rank >= 0 || file.size() == FileNameOf(file).size()
+             ? named.rank
+             : RankInName(FileNameOf(file.substr(0, file.size() - FileNameOf(file).size() - 1))).rank;
 }
 
 absl::StatusOr<RankSummary> ReadRank(LoadedTrace* loaded) {

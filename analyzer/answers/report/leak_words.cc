@@ -93,6 +93,7 @@ uint64_t GrowingBytes(const LeakFindings* findings, int device) {
 }
 
 std::string LeakHeadline(const LeakFindings& findings, int device) {
+  if (!findings.has_lives) return "growth is not judged: the file does not tell which block a free was of";
   if (findings.loops.empty()) {
     return "growth is not judged: nothing repeats often enough (8 steps or iterations)";
   }

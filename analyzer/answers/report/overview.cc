@@ -121,7 +121,7 @@ void AddPeakCategories(const DeviceAnalysis& device, const ReportInput& input, D
 void AddTopLines(const DeviceAnalysis& device, const ReportInput& input, const TextOptions& options, Document* answer) {
   const Measure measure = DefaultMeasure(device);
   const LiveSet& live = LiveAtPeak(device, measure);
-  if (live.stacks.empty()) return;
+  if (live.stacks.empty() || !GroundOf(*input.analysis).has_stacks) return;
   const std::vector<StackGroup> groups = GroupStacks(live.stacks, input, options.by_stack);
   const size_t shown = std::min(options.top == 0 ? groups.size() : options.top, groups.size());
   answer->Gap();

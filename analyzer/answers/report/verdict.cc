@@ -37,8 +37,7 @@ constexpr uint64_t kWastePercent = 5;        // of reserved
 constexpr uint64_t kWastePercentWhenFull = 2;
 constexpr uint64_t kLeastWaste = uint64_t{64} << 20;
 constexpr uint64_t kLeastLocal = uint64_t{256} << 20;
-constexpr uint64_t kRecursPercent = 98;  // of the peak
-constexpr uint64_t kRemedyPercent = 5;   // the same
+constexpr uint64_t kRecursPercent = 98, kRemedyPercent = 5;  // of the peak
 constexpr size_t kMaxRanges = 3;
 
 // The moment of the peak, where its categories are known.
@@ -139,9 +138,9 @@ std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
     }
   }
   const std::vector<StackGroup> lines = GroupStacks(LiveAtPeak(device, measure).stacks, input, /*by_stack=*/false);
-  if (!lines.empty()) {
+  const bool is_before = !lines.empty() && absl::StartsWith(lines.front().view.site, "allocated before ");
+  if (!lines.empty() && (is_before || GroundOf(*input.analysis).has_stacks)) {
     const std::string &site = lines.front().view.site, bytes = FormatBytes(lines.front().use.bytes);
-    const bool is_before = absl::StartsWith(site, "allocated before ");
     absl::StrAppend(&text, text.empty() ? "" : "; ",
                     is_before ? absl::StrCat(bytes, " ", site) : absl::StrCat("top line ", site, ", ", bytes));
   }
@@ -268,10 +267,12 @@ void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* 
   const std::string setting = is_exact ? RemedyText(device, input, kWastePercent) : "";
   if (!is_exact) verdict->kind = VerdictKind::kUnknown;
   if (device.capacity == 0) {
-    const std::string remedy = is_exact ? TooLongText(device, input) : "";
-    verdict->action = !remedy.empty()   ? remedy
-                      : setting.empty() ? "gpumemshim peak shows the stacks behind it"
-                                        : setting;
+    verdict->action = is_exact ? TooLongText(device, input) : "";
+    if (verdict->action.empty()) verdict->action = setting;
+    if (!verdict->action.empty()) return;
+    verdict->action = GroundOf(*input.analysis).has_stacks
+                          ? "gpumemshim peak shows the stacks behind it"
+                          : "for who allocates, record the program: gpumemshim run -- COMMAND";
     return;
   }
   if (const uint64_t counted = HighestPeak(device); counted > device.capacity)
@@ -371,8 +372,6 @@ const DeviceAnalysis* DeviceOfVerdict(const ReportInput& input) {
 
 Verdict MakeVerdict(const ReportInput& input) {
   Verdict verdict;
-  const OomEvent* const oom = OomToExplain(input.analysis->ooms);
-  const bool failed = oom != nullptr && oom->final;
   const DeviceAnalysis* const device = DeviceOfVerdict(input);
   if (device != nullptr && PeakOf(*device, DefaultMeasure(*device)).bytes != 0) {
     verdict.kind = VerdictKind::kFits;
@@ -388,9 +387,10 @@ Verdict MakeVerdict(const ReportInput& input) {
       JudgeRoom(*device, input, &verdict);
     }
   }
-  if (failed) JudgeOom(*oom, input, &verdict);
-  const std::string only = verdict.kind == VerdictKind::kNothing ? OnlyCuptiText(input.analysis->cupti) : "";
-  if (!only.empty()) {
+  const OomEvent* const oom = OomToExplain(input.analysis->ooms);
+  if (oom != nullptr && oom->final) JudgeOom(*oom, input, &verdict);
+  if (verdict.kind != VerdictKind::kNothing) return verdict;
+  if (const std::string only = OnlyCuptiText(input.analysis->cupti); !only.empty()) {
     verdict.problem = absl::StrCat("the recorder saw no allocation; ", only);
     verdict.action = "see docs/coverage.md for how calls go past the recorder";
   }

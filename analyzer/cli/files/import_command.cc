@@ -36,8 +36,11 @@ class ImportCommand final : public Command {
     return R"(Writes a trace, FILE.gmtrace, from what another program recorded, also gzipped:
 
   .pickle   torch.cuda.memory._dump_snapshot() of PyTorch 1.13 to 2.15, with or without history
-  .json     the memory events of torch.profiler.profile(profile_memory=True)
-  .csv      the log of RMM (rmm.reinitialize(logging=True))
+  .json     the memory events of torch.profiler.profile(profile_memory=True), or export_memory_timeline
+  .prof     jax.profiler.save_device_memory_profile()
+  .sqlite   Nsight Systems: nsys profile --cuda-memory-usage=true, nsys export --type sqlite
+  .csv      the log of RMM (rmm.reinitialize(logging=True)); .txt: its debug log
+  lines     CuPy's DebugPrintHook
 
 The format is known by the content. The file is read as data; nothing in it is run. Other commands take such
 files directly: they import them into your cache first.

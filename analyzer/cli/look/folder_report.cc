@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "cli/command.h"
 #include "ledger/load/find_traces.h"
+#include "ledger/saved/import_cache.h"
 #include "render/draw.h"
 #include "replay/analyze.h"
 
@@ -33,7 +34,9 @@ absl::StatusOr<int> ReportFolder(const std::string& folder, const std::vector<st
   int exit_code = kExitFine;
   for (size_t i = 0; i < traces.size(); ++i) {
     StackTable stacks;
-    const absl::StatusOr<Analysis> analysis = Analyze(traces[i], asked, &stacks, nullptr);
+    const absl::StatusOr<ReadableTrace> trace = MakeReadable(traces[i]);
+    const absl::StatusOr<Analysis> analysis =
+        trace.ok() ? Analyze(trace->path, asked, &stacks, nullptr) : trace.status();
     console->Progress(absl::StrCat("reading ", folder), i + 1, traces.size());
     if (!analysis.ok()) {
       console->Complain(analysis.status().message());
@@ -42,6 +45,7 @@ absl::StatusOr<int> ReportFolder(const std::string& folder, const std::vector<st
     }
     if (!analysis->damage.empty()) exit_code = kExitDamaged;
     processes.push_back(Listed(*analysis));
+    processes.back().path = traces[i];
   }
   console->ProgressDone();
   if (processes.empty()) return kExitCannotRead;

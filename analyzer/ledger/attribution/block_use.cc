@@ -156,8 +156,9 @@ AttributedUse BlockUses::Of(const CudaLife& life, bool alive) const {
   use.memory = life.memory;
   // A tensor of which nothing is known, and no library's.
   const Category otherwise = classification.by_allocator ? Category::kUnknown : Category::kLibrary;
-  use.category = classification.category.value_or(otherwise);
+  use.category = classification.stated ? *classification.stated : classification.category.value_or(otherwise);
   use.evidence = use.category == Category::kUnknown ? Evidence::kNone
+                 : classification.stated            ? Evidence::kStated
                  : classification.category          ? Evidence::kRule
                                                     : Evidence::kMeasured;
   use.module = needs_.modules->RowOf(classification.module);

@@ -36,7 +36,7 @@ constexpr CategoryWords kPartWords[] = {
     {"", ""}, {"trainable", "trainable"}, {"frozen", "frozen"}, {"per_sample", "one for each sample"}};
 static_assert(std::size(kPartWords) == kParts);
 
-constexpr absl::string_view kEvidenceNames[] = {"measured", "address", "autograd", "stack", "rule", "none"};
+constexpr absl::string_view kEvidenceNames[] = {"measured", "address", "autograd", "stack", "rule", "stated", "none"};
 static_assert(std::size(kEvidenceNames) == kEvidences);
 
 }  // namespace

@@ -54,6 +54,7 @@ enum class Evidence : uint8_t {
   kAutograd,  // autograd said that it keeps it
   kStack,     // from the same place, and as large, as what addresses told at other steps
   kRule,      // by names in its stack, by its stage and the length of its life
+  kStated,    // of an import: whoever recorded it says so
   kNone,      // nothing: what it is for is not known
 };
 inline constexpr size_t kEvidences = static_cast<size_t>(Evidence::kNone) + 1;

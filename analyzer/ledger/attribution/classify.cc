@@ -63,6 +63,7 @@ Category ByLife(const BlockLife& life, const StackClassification& classification
 }
 
 CategoryVerdict VerdictOf(const BlockLife& life, const StackClassification& classification) {
+  if (classification.stated) return {*classification.stated, Evidence::kStated};
   // A module's output is never an input batch, even if the next module receives it.
   const bool is_batch = life.role == TensorRole::kInput && classification.module == 0;
   if (life.role != TensorRole::kNone && (is_batch || life.role != TensorRole::kInput))

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -37,6 +38,8 @@ const StackClassifier::Frame& StackClassifier::FrameOf(uint32_t frame_id) {
     const FrameClassification classification = ClassificationOf(frame);
     if (made.classification.stage == Stage::kNone) made.classification = classification;
     if (!made.category) made.category = rules_->CategoryOf(frame);
+    if (absl::string_view stated = frame.function; !frame.python && absl::ConsumePrefix(&stated, kStatedCategory))
+      made.stated = CategoryNamed(absl::StripSuffix(stated, ">"));
     if (const auto origin = OriginOf(frame.function); origin && !frame.python) made.origin = origin;
     made.is_python |= frame.python;
     made.is_allocator |= !frame.python && absl::StrContains(frame.function, "Allocator");
@@ -66,6 +69,7 @@ StackClassification StackClassifier::Make(uint64_t stack_id) {
     const Frame& frame = FrameOf(id);
     scratch_.push_back(frame.classification);
     if (!classification.category) classification.category = frame.category;
+    if (!classification.stated) classification.stated = frame.stated;
     classification.accumulates |= frame.accumulates;
     // The outermost of the operators behind the innermost line of Python is the one that the line calls.
     is_python |= frame.is_python;

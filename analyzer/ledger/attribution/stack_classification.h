@@ -42,8 +42,9 @@ struct StackClassification {
   bool recomputed = false;  // a forward pass that runs again for the backward pass
   bool accumulates = false;  // the node that adds up gradients made it
   std::optional<Category> category;
-  uint32_t module = 0;  // StackTable::objects; 0 = none
-  uint32_t node = 0;    // string id of the class of the backward pass's node; 0 = none
+  std::optional<Category> stated;  // of an import
+  uint32_t module = 0;             // StackTable::objects; 0 = none
+  uint32_t node = 0;               // string id of the class of the backward pass's node; 0 = none
 };
 
 // Frames by id, the functions inlined into one first. Valid until the next call.
@@ -63,7 +64,7 @@ class StackClassifier {
  private:
   struct Frame {
     FrameClassification classification;
-    std::optional<Category> category;
+    std::optional<Category> category, stated;
     std::optional<Origin> origin;  // of an operator
     bool is_python = false, is_allocator = false;
     bool accumulates = false;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "ledger/leaks/leak_rows.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -61,6 +62,8 @@ std::vector<LeakLoop> LeakFinder::DescribeLoops() const {
 }
 
 void LeakFinder::EndSecond() {
+  findings_.has_lives = ImportInfoOf(analysis_->process.settings).has_lives;
+  if (!findings_.has_lives) return;
   findings_.loops = DescribeLoops();
   LeakRowSources sources{&*survival_pass_, &classifier_, &place_of_, &request_.source, loops_.size(), {}, {}};
   sources.ran_out =

@@ -88,6 +88,7 @@ struct LeakFindings {
   std::vector<LeakLoop> loops;  // empty: nothing repeats often enough to be judged
   std::vector<LeakDevice> devices;
   bool misses_events = false;  // of the trace: lost frees look like growth, and lost allocations hide it
+  bool has_lives = true;       // false: an import does not tell which block a free was of, so nothing is judged
   bool AnyGrows() const;
 };
 

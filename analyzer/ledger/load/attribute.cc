@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "ledger/saved/saved_answers.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -89,6 +90,7 @@ absl::StatusOr<std::unique_ptr<Attribution>> AttributeLoaded(AttributionRequest 
 
 bool SaysWhatFor(const Analysis& analysis) {
   const std::map<std::string, uint64_t>& kinds = analysis.events.by_kind;
+  if (ImportInfoOf(analysis.process.settings).has_categories) return true;
   return kinds.count("TENSOR") + kinds.count("SAVED") + kinds.count("OPTIMIZER_STEP") > 0;
 }
 

@@ -4,11 +4,14 @@
 #include "ledger/load/find_traces.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <functional>
 #include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "import/import.h"
 #include "trace/ring/ring_file.h"
 #include "trace/ring/ring_recovery.h"
 #include "trace/series.h"
@@ -23,16 +26,42 @@ struct FoundFile {
   fs::file_time_type time;
 };
 
-// The regular files with such a name, in no order. `error` is set where the folder cannot be listed.
-std::vector<FoundFile> ListFolder(const std::string& folder, absl::string_view extension, std::error_code* error) {
+// The regular files that are wanted, in no order. `error` is set where the folder cannot be listed.
+std::vector<FoundFile> ListFolder(const std::string& folder, const std::function<bool(const fs::path&)>& wants,
+                                  std::error_code* error) {
   std::vector<FoundFile> files;
   for (fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, *error), end;
        !*error && entry != end; entry.increment(*error)) {
     std::error_code ignored;
-    if (entry->path().extension() == std::string(extension) && entry->is_regular_file(ignored))
+    if (entry->is_regular_file(ignored) && wants(entry->path()))
       files.push_back({entry->path(), entry->last_write_time(ignored)});
   }
   return files;
+}
+
+std::vector<FoundFile> ListFolder(const std::string& folder, absl::string_view extension, std::error_code* error) {
+  return ListFolder(
+      folder, [extension](const fs::path& path) { return path.extension() == std::string(extension); }, error);
+}
+
+// Recorded by others. A folder may hold thousands of files: only those that are named so are looked into.
+std::vector<FoundFile> ListOthers(const std::string& folder, std::error_code* error) {
+  return ListFolder(
+      folder,
+      [](const fs::path& path) {
+        constexpr std::array<absl::string_view, 9> kEndings = {".pickle", ".pkl",  ".pt", ".json",  ".gz",
+                                                               ".csv",    ".prof", ".pb", ".sqlite"};
+        const std::string ending = path.extension().string();
+        return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end() && IsSurelyOfOthers(path.string());
+      },
+      error);
+}
+
+std::vector<std::string> NamesOf(const std::vector<FoundFile>& files) {
+  std::vector<std::string> names;
+  for (const FoundFile& file : files) names.push_back(file.path.string());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace
@@ -41,7 +70,8 @@ absl::StatusOr<std::string> FindTrace(const std::string& argument) {
   std::error_code error;
   const std::string place = argument.empty() ? "." : argument;
   if (!fs::is_directory(place, error)) return place;
-  const std::vector<FoundFile> files = ListFolder(place, ".gmtrace", &error);
+  std::vector<FoundFile> files = ListFolder(place, ".gmtrace", &error);
+  if (files.empty() && !error && !argument.empty()) files = ListOthers(place, &error);
   if (error)
     return absl::PermissionDeniedError(
         absl::StrCat("cannot list ", place, ": ", error.message(), ". Name the trace file."));
@@ -54,15 +84,14 @@ absl::StatusOr<std::string> FindTrace(const std::string& argument) {
 
 std::vector<std::string> FilesOfFolder(const std::string& folder, absl::string_view extension) {
   std::error_code error;
-  std::vector<std::string> names;
-  if (!fs::is_directory(folder, error)) return names;
-  for (const FoundFile& file : ListFolder(folder, extension, &error)) names.push_back(file.path.string());
-  std::sort(names.begin(), names.end());
-  return names;
+  return fs::is_directory(folder, error) ? NamesOf(ListFolder(folder, extension, &error)) : std::vector<std::string>();
 }
 
 std::vector<std::string> TracesOfFolder(const std::string& folder) {
-  return OneOfEachSeries(FilesOfFolder(folder, ".gmtrace"));
+  std::vector<std::string> traces = OneOfEachSeries(FilesOfFolder(folder, ".gmtrace"));
+  std::error_code error;
+  if (!traces.empty() || !fs::is_directory(folder, error)) return traces;
+  return NamesOf(ListOthers(folder, &error));
 }
 
 namespace {

@@ -16,14 +16,15 @@
 
 namespace gpumem {
 
-// The file itself, or the newest *.gmtrace of a directory; "" means the working directory. NotFound where there is
-// none, PermissionDenied where the directory cannot be listed.
+// The file itself, or the newest *.gmtrace of a directory, else the newest file of others that can be imported; ""
+// means the working directory. NotFound where there is none, PermissionDenied where the directory cannot be listed.
 absl::StatusOr<std::string> FindTrace(const std::string& argument);
 
 // The files of a folder with such an extension (".summary"), by name; none where it is not a folder.
 std::vector<std::string> FilesOfFolder(const std::string& folder, absl::string_view extension);
 
-// The traces of a folder, by name, of a series its first file; none where it is not a folder.
+// The traces of a folder, by name, of a series its first file; where it has none, the files of others in it that can be
+// imported (import/import.h); none where it is not a folder.
 std::vector<std::string> TracesOfFolder(const std::string& folder);
 
 // Rings of processes that were killed before they began a trace (docs/ring.md), by name.

@@ -44,6 +44,7 @@ Ground GroundOf(const Analysis& analysis) {
   ground.has_times = imported.has_times;
   ground.has_stacks = imported.has_stacks;
   ground.has_failures = imported.has_failures;
+  ground.has_lives = imported.has_lives;
   return ground;
 }
 

@@ -28,6 +28,7 @@ struct Ground {
   bool has_stacks = true;    // false: nobody recorded any
   bool has_totals = true;    // segments, or a total that somebody stated
   bool has_failures = true;  // a request that failed would be in it
+  bool has_lives = true;     // false: which block a free was of is made up, so that totals are right
   bool is_complete = true;   // false: events are missing, or its end is
   bool knows_end = true;     // false: the program's teardown is in it, and nothing says where its own code ended
 

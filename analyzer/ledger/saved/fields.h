@@ -150,7 +150,7 @@ GPUMEM_FIELDS(LeakRow, status, kind, place, candidate, code, stack, stacks, loop
               bytes_per_iteration, since_iteration, since_ns, growths, confidence, is_replaced, owners, bytes)
 GPUMEM_FIELDS(LeakLoop, are_steps, place, iterations, from_ns, to_ns)
 GPUMEM_FIELDS(LeakDevice, device, rows, suppressed)
-GPUMEM_FIELDS(LeakFindings, loops, devices, misses_events)
+GPUMEM_FIELDS(LeakFindings, loops, devices, misses_events, has_lives)
 
 // Every moment.
 GPUMEM_FIELDS(SavedBlock, offset, size, checksum)

@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Rises with whatever changes what an import gives.
-constexpr int kImportVersion = 3;
+constexpr int kImportVersion = 5;
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr size_t kMostFiles = 256;
 constexpr char kExtension[] = ".gmtrace";
@@ -132,7 +132,7 @@ std::string ImportCacheFolder() {
 absl::StatusOr<ReadableTrace> MakeReadable(const std::string& path, const ImportProgress& progress) {
   ReadableTrace trace;
   trace.path = path;
-  if (FormatOf(path) == ImportFormat::kNone) return trace;
+  if (!IsOfOthers(path)) return trace;
   trace.is_imported = true;
   const std::string folder = ImportCacheFolder(), key = KeyOf(path);
   const std::string cached = folder.empty() || key.empty() ? "" : absl::StrCat(folder, "/", key, kExtension);

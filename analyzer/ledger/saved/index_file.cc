@@ -34,7 +34,7 @@
 namespace gpumem {
 namespace {
 
-constexpr int kIndexFormat = 5;  // one more whenever tables or their meaning change
+constexpr int kIndexFormat = 6;  // one more whenever tables or their meaning change
 constexpr size_t kEdgeBytes = 64 << 10;
 constexpr time_t kUnusedSeconds = 30 * 24 * 3600;
 constexpr uint64_t kDefaultLimit = uint64_t{8} << 30;  // GPUMEMSHIM_INDEX_LIMIT

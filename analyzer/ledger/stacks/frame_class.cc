@@ -45,8 +45,20 @@ bool IsTorchSourceTree(absl::string_view file) {
   return false;
 }
 
+// Windows: .../Python310/Lib/os.py, .../miniconda3/lib/os.py, .../envs/NAME/lib/os.py, below a drive.
+bool IsWindowsLibrary(absl::string_view file) {
+  const std::string lower = absl::AsciiStrToLower(file);
+  const size_t lib = lower.size() > 2 && lower[1] == ':' ? lower.find("/lib/") : std::string::npos;
+  if (lib == std::string::npos) return false;
+  const absl::string_view home = absl::string_view(lower).substr(0, lib);
+  if (absl::EndsWith(home.substr(0, home.rfind('/')), "/envs")) return true;
+  const absl::string_view name = BaseName(home);
+  return absl::StartsWith(name, "python3") || absl::StartsWith(name, "anaconda") || absl::StartsWith(name, "mini");
+}
+
 // .../lib/python3.11/os.py, .../lib/python311.zip/os.py
 bool IsStandardLibrary(absl::string_view file) {
+  if (IsWindowsLibrary(file)) return true;
   size_t at = file.find("/python3");
   while (at != absl::string_view::npos) {
     const absl::string_view parent = file.substr(0, at);

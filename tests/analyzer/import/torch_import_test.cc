@@ -211,7 +211,7 @@ TEST(TorchImportTest, FreeCompletedLater) {
   ASSERT_TRUE(run.status.ok()) << run.status;
   std::vector<int> kinds;
   for (const EventRow& row : run.Rows()) kinds.push_back(row.kind);
-  EXPECT_THAT(kinds, ElementsAre(trace::ALLOC, trace::FREE, trace::ALLOC, kFreeCompleted, trace::FREE));
+  EXPECT_THAT(kinds, ElementsAre(trace::ALLOC, trace::FREE, trace::ALLOC, kTorchFreeCompleted, trace::FREE));
   EXPECT_EQ(run.device().peak_allocated.bytes, 512u);
 }
 

@@ -118,6 +118,10 @@ TEST(JobTest, RanksOfFileNames) {
   EXPECT_EQ(RankOfName("runs/gpumemshim.train.123.r7.gmtrace"), 7);
   EXPECT_EQ(RankOfName("snapshot_rank12.pickle"), 12);
   EXPECT_EQ(RankOfName("Rank_3/x-rank-4.pickle"), 4);
+  EXPECT_EQ(RankOfName("runs/rank1/memory_snapshot.pickle"), 1);
+  EXPECT_EQ(RankOfName("post_update_step2_rank3_pid1187096.pickle"), 3);
+  EXPECT_EQ(RankOfName("worker5.1623143089861.pt.trace.json"), 5);
+  EXPECT_EQ(RankOfName("num_workers_4.pt.trace.json"), -1);
   EXPECT_EQ(RankOfName("run.gmtrace"), -1);
   EXPECT_EQ(RankOfName("my.run.gmtrace"), -1);
   EXPECT_EQ(RankOfName("frank.gmtrace"), -1);

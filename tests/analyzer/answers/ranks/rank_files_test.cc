@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 
 namespace gpumem {
 namespace {
@@ -25,10 +26,12 @@ class RankFilesTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  void Make(const std::string& name) {
+  void Make(const std::string& name, const std::string& bytes = "x") {
     std::filesystem::create_directories(std::filesystem::path(folder_ + "/" + name).parent_path());
-    std::ofstream(folder_ + "/" + name) << "x";
+    std::ofstream(folder_ + "/" + name) << bytes;
   }
+  // As a memory snapshot of PyTorch begins.
+  void MakeSnapshot(const std::string& name) { Make(name, "\x80\x04}\x94(\x8c\x08segments\x94]\x94u."); }
   // Names inside the folder.
   std::vector<std::string> Find(const std::string& argument) {
     const auto files = RankFiles({folder_ + argument});
@@ -61,6 +64,26 @@ TEST_F(RankFilesTest, FoldersOfNodesAndSummariesAlone) {
   EXPECT_THAT(Find(""), ElementsAre("node0/a.gmtrace", "node1/b.gmtrace"));
   Make("only/a.gmtrace.summary");
   EXPECT_THAT(Find("/only"), ElementsAre("only/a.gmtrace.summary"));
+}
+
+TEST_F(RankFilesTest, FilesOfOthersWhereThereIsNoTrace) {
+  MakeSnapshot("rank0_memory_snapshot.pickle");
+  MakeSnapshot("rank1_memory_snapshot.pickle");
+  Make("config.json", "{\"batch\": 3}");
+  Make("tokens.pkl", "\x80\x04]\x94.");
+  Make("notes.txt");
+  EXPECT_THAT(Find(""), ElementsAre("rank0_memory_snapshot.pickle", "rank1_memory_snapshot.pickle"));
+  Make("a.gmtrace");
+  EXPECT_THAT(Find(""), ElementsAre("a.gmtrace"));
+}
+
+TEST_F(RankFilesTest, OfIterationsTheLast) {
+  for (const char* folder : {"iteration_9", "iteration_10", "iteration_100"}) {
+    for (const char* rank : {"rank0", "rank1"}) MakeSnapshot(absl::StrCat(folder, "/", rank, "/snapshot.pickle"));
+  }
+  EXPECT_THAT(Find(""), ElementsAre("iteration_100/rank0/snapshot.pickle", "iteration_100/rank1/snapshot.pickle"));
+  EXPECT_THAT(Find("/iteration_9"),
+              ElementsAre("iteration_9/rank0/snapshot.pickle", "iteration_9/rank1/snapshot.pickle"));
 }
 
 TEST_F(RankFilesTest, Patterns) {
