@@ -140,9 +140,10 @@ Profile ReadProfile(absl::string_view bytes) {
   return profile;
 }
 
-// "cuda:0", "gpu:1", "TPU_0(process=0,...)", "TFRT_CPU_0": its number; -1 = of a CPU, or unnamed.
+// "cuda:0", "gpu:1", "rocm:0": its number; -1 = of a CPU ("TFRT_CPU_0") or a TPU ("TPU_0(process=0,...)"), or unnamed.
 int DeviceOf(absl::string_view name) {
-  if (name.empty() || absl::StrContains(absl::AsciiStrToLower(name.substr(0, name.find('('))), "cpu")) return -1;
+  const std::string kind = absl::AsciiStrToLower(name.substr(0, name.find('(')));
+  if (name.empty() || absl::StrContains(kind, "cpu") || absl::StrContains(kind, "tpu")) return -1;
   name = name.substr(0, name.find('('));
   const size_t digits = name.find_last_not_of("0123456789") + 1;
   uint32_t number = 0;
@@ -165,7 +166,7 @@ class DeviceProfileImport {
   TraceWriter writer_;
   std::vector<std::pair<int, const ProfileSample*>> kept_;  // with their devices
   std::map<int, absl::string_view> devices_;
-  uint64_t of_cpu_ = 0, executables_ = 0, executable_bytes_ = 0, next_address_ = 0x700000000000;
+  uint64_t elsewhere_ = 0, executables_ = 0, executable_bytes_ = 0, next_address_ = 0x700000000000;
   bool shares_ = false;
 };
 
@@ -176,7 +177,7 @@ void DeviceProfileImport::Sort() {
       executables_ += sample.values[0];
       executable_bytes_ += sample.values[1];
     } else if (device < 0) {
-      of_cpu_ += sample.values[0];
+      elsewhere_ += sample.values[0];
     } else {
       kept_.emplace_back(device, &sample);
       devices_.try_emplace(device, profile_.Text(sample.device));
@@ -196,9 +197,9 @@ std::vector<std::string> DeviceProfileImport::Notes() const {
     notes.push_back(absl::StrCat(FormatCountOf(executables_, "compiled program", "compiled programs"), ", ",
                                  FormatBytes(executable_bytes_), " of code on no named device, ",
                                  executables_ == 1 ? "was" : "were", " left out."));
-  if (of_cpu_ != 0)
-    notes.push_back(absl::StrCat(FormatCountOf(of_cpu_, "buffer", "buffers"), " in the CPU's memory ",
-                                 of_cpu_ == 1 ? "was" : "were", " left out."));
+  if (elsewhere_ != 0)
+    notes.push_back(absl::StrCat(FormatCountOf(elsewhere_, "buffer", "buffers"), " of CPUs or TPUs ",
+                                 elsewhere_ == 1 ? "was" : "were", " left out."));
   return notes;
 }
 
@@ -242,9 +243,9 @@ void DeviceProfileImport::AddRows(int device, const ProfileSample& sample, std::
 
 absl::StatusOr<ImportResult> DeviceProfileImport::Run(const std::string& path) {
   Sort();
-  if (kept_.empty() && of_cpu_ != 0) {
+  if (kept_.empty() && elsewhere_ != 0) {
     return absl::DataLossError(absl::StrCat("is a device memory profile of JAX, but holds no buffer of a GPU (",
-                                            of_cpu_, " of the CPU). Take it where JAX uses a GPU"));
+                                            elsewhere_, " of CPUs or TPUs). Take it where JAX uses a GPU"));
   }
   ImportResult result;
   result.format = "JAX device memory profile";

@@ -343,6 +343,11 @@ absl::StatusOr<ImportResult> LineLogImport::Run() {
   if (lines_ == 0 && odd_lines_ != 0)
     return absl::DataLossError(
         absl::StrCat("no line is an allocation or a free of ", kind_->recorder, ". ", kind_->record));
+  if (lines_ == 0 && kind_ == &kRmmDebug) {
+    return absl::DataLossError(
+        "is RMM's debug log, but states no allocation and no failure. Allocations are in it where RMM was built to log "
+        "at the level trace; or record with rmm.reinitialize(logging=True)");
+  }
   ImportResult result;
   result.format = std::string(kind_->format);
   result.devices = static_cast<uint32_t>(devices_.size());

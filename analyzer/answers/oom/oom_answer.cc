@@ -139,7 +139,7 @@ std::string BasisText(const WhatIfAnswer* what_if) {
 }
 
 void AddFits(const OomEvent& oom, const WhatIfAnswer* what_if, Document* answer) {
-  if (oom.device < 0 || !oom.described) return;
+  if (oom.device < 0 || !oom.described || !KnowsRoom(oom)) return;
   answer->Gap();
   answer->Line({{Tone::kHeading, "Would have fit"},
                 {Tone::kAside, absl::StrCat("  of ", FormatBytes(oom.requested), " asked for")}});

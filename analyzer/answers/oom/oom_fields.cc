@@ -77,7 +77,7 @@ void AddFitFields(const OomEvent& oom, const WhatIfAnswer* what_if, Document* fi
   constexpr char kWhole[] = "segments without any block that were kept nevertheless";
   const bool is_replayed = what_if != nullptr && what_if->knows_fit();
   const absl::string_view basis = !is_replayed ? "estimate" : what_if->is_exact ? "replay" : "inexact_replay";
-  fields->Field("would_have_fit_bytes", Datum::If(oom.described, oom.would_have_fit),
+  fields->Field("would_have_fit_bytes", Datum::If(oom.described && KnowsRoom(oom), oom.would_have_fit),
                 "at most so much could have been served: less than the request that was refused; null where not looked "
                 "at (of very many failures the last 64 are)");
   fields->Field("fit_in_one_piece_bytes", Datum::If(oom.described, oom.fit_in_one_piece),

@@ -95,8 +95,11 @@ bool IsTooLarge(const OomEvent& oom) {
 
 bool IsBoundedByRefusal(const OomEvent& oom) { return oom.would_have_fit + 1 == oom.requested; }
 
+bool KnowsRoom(const OomEvent& oom) { return oom.device_stated || oom.device_total != 0; }
+
 uint64_t MissingBytes(const OomEvent& oom) {
-  const bool is_known = oom.described && !IsBoundedByRefusal(oom) && oom.requested > oom.would_have_fit;
+  const bool is_known =
+      KnowsRoom(oom) && oom.described && !IsBoundedByRefusal(oom) && oom.requested > oom.would_have_fit;
   return is_known ? oom.requested - oom.would_have_fit : 0;
 }
 
@@ -104,6 +107,7 @@ std::string CauseOfOom(const OomEvent& oom, const ReportInput& input) {
   if (!oom.final)
     return "Served later: PyTorch gave cached memory back and asked again. That is slow when it happens often.";
   if (oom.device < 0) return CauseOnHost(oom);
+  if (!KnowsRoom(oom)) return "How much memory there was is not known: the file does not tell.";
   if (oom.device_total != 0 && oom.requested > oom.device_total) return "The request alone is larger than the device.";
   if (oom.limited) {
     return absl::StrCat("The program limits what PyTorch may reserve",

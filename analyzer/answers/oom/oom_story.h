@@ -55,6 +55,9 @@ bool IsBoundedByRefusal(const OomEvent& oom);
 // From this share of PyTorch's segments on, in percent, idle memory is why a request failed.
 inline constexpr uint64_t kPercentIdle = 25;
 
+// Whether anything says how much memory the device has, or had free. An import of a log may not.
+bool KnowsRoom(const OomEvent& oom);
+
 // By how much the request was too large; 0 where it is not known.
 uint64_t MissingBytes(const OomEvent& oom);
 

@@ -67,7 +67,7 @@ TEST(DeviceMemoryProfileTest, IsOneMoment) {
     EXPECT_EQ(analysis->devices[0].end.total, 1024u);
     EXPECT_EQ(analysis->devices[0].leaks.at_end_cuda.block_count, 4u);
     EXPECT_EQ(result.covers, "moment");
-    EXPECT_THAT(result.notes, Contains(HasSubstr("2 buffers in the CPU's memory were left out")));
+    EXPECT_THAT(result.notes, Contains(HasSubstr("2 buffers of CPUs or TPUs were left out")));
     EXPECT_THAT(result.notes,
                 Contains(HasSubstr("1 compiled program, 777 B of code on no named device, was left out")));
   }
