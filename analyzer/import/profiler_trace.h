@@ -4,15 +4,15 @@
 // ImportProfilerTrace: the memory events of a trace that torch.profiler exported with profile_memory=True (JSON), as a
 // trace of ours:
 //
-//   {"ph": "i", "name": "[memory]", "ts": 1.5, "tid": 7, "args": {"Addr": 139..., "Bytes": 1024, "Device Id": 0,
-//    "Device Type": 1, "Total Allocated": 1024, "Total Reserved": 2097152}}
+//   {"ph": "i", "name": "[memory]", "ts": 1.5, "pid": 7, "tid": 7, "args": {"Addr": 139..., "Bytes": 1024,
+//    "Device Id": 0, "Device Type": 1, "Total Allocated": 1024, "Total Reserved": 2097152}}
 //
-// Blocks on CUDA devices become torch events; those of the CPU are left out and counted. Events are put in the order of
-// their times. User annotations become ranges and steps. What was allocated before the profile is what the first event
-// of each device says beyond its own bytes: blocks that are freed in the profile are known, the rest is one block.
+// Blocks on devices become torch events, what PyTorch reserved becomes kTorchReserved, and a request that failed
+// ("[OutOfMemory]") a failed allocation; events of the host are left out and counted (profiler_blocks.h). The spans
+// around a block become its stack (profiler_stacks.h), annotations become ranges and steps, "distributedInfo" the rank.
 //
-// The JSON is read as a stream: memory is that of the memory events. DataLoss where it is not JSON, or holds no memory
-// event; else errors are the sink's.
+// The JSON is read as a stream: memory is that of the events and spans. DataLoss where it is not JSON, holds no memory
+// event, or takes too much; else errors are the sink's.
 //
 //   if (IsJson(source.Peek())) ImportProfilerTrace(&source, "trace.json.gz", sink);
 

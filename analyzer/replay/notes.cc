@@ -123,7 +123,7 @@ std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analy
   const ImportInfo imported = ImportInfoOf(analysis.process.settings);
   std::vector<std::string> notes = imported.notes;
   AddNotesOnProcess(analysis, &notes);
-  if (imported.recorder == "PyTorch") {
+  if (imported.recorder == "PyTorch" || imported.recorder == "torch.profiler") {
     notes.push_back(
         "PyTorch's history is of its own allocator: memory of NCCL, cuBLAS and others, of the CUDA context, and what "
         "else runs on the GPU is in no number.");
@@ -154,7 +154,7 @@ std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analy
     notes.push_back(absl::StrCat(CountOf(accounts.lost_block_frees, "PyTorch block"),
                                  " went with the segment around; their own frees were not recorded."));
   }
-  if (accounts.blocks_without_segment > 0) {
+  if (accounts.blocks_without_segment > 0 && imported.recorder != "torch.profiler") {
     notes.push_back(absl::StrCat(CountOf(accounts.blocks_without_segment, "PyTorch block"),
                                  " lay in memory whose CUDA allocation was not recorded, so reserved is too low."));
   }

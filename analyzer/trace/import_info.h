@@ -23,6 +23,11 @@ namespace gpumem {
 // only in imports, and only where that is later than its FREE. See trace.proto, EventKind.
 inline constexpr auto kTorchFreeCompleted = static_cast<trace::EventKind>(51);
 
+// What PyTorch's allocator has reserved on the device from now on (size), by its own total, where its segments are not
+// known. Layer 0; only in imports. See trace.proto, EventKind.
+inline constexpr auto kTorchReserved = static_cast<trace::EventKind>(55);
+inline constexpr char kTorchReservedName[] = "KIND_55";  // in counts by kind
+
 struct ImportInfo {
   std::string format, recorder,
       source;                      // "PyTorch snapshot", "PyTorch", the file's name; format "" = it is not an import

@@ -70,12 +70,30 @@ def snapshot():
 
 
 def profile():
-    def memory(size, time, total):
+    def memory(size, time, total, name="[memory]"):
         args = {"Addr": BASE, "Bytes": size, "Device Id": 0, "Device Type": 1, "Total Allocated": total, "Total Reserved": 2 * MIB}
-        return {"ph": "i", "name": "[memory]", "ts": time, "tid": 3, "args": args}
+        return {"ph": "i", "name": name, "ts": time, "pid": 3, "tid": 3, "args": args}
 
-    step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "ts": 0, "dur": 9}
-    return {"schemaVersion": 1, "traceEvents": [memory(512, 1.5, 1024), memory(-512, 2, 512), step]}
+    def span(category, name, time, duration, **args):
+        return {"ph": "X", "cat": category, "name": name, "pid": 3, "tid": 3, "ts": time, "dur": duration, "args": args}
+
+    def link(phase, time):
+        return {"ph": phase, "id": 1, "pid": 3, "tid": 3, "ts": time, "cat": "fwdbwd", "name": "fwdbwd"}
+
+    events = [memory(512, 1.5, 1024), memory(-512, 2, 512), memory(MIB, 8, 512, "[OutOfMemory]"), memory(64, 6.5, 576)]
+    events += [span("user_annotation", "ProfilerStep#0", 0, 9), span("user_annotation", "Optimizer.step#SGD.step", 7, 2)]
+    events += [span("python_function", "train.py(9): step", 0, 9, **{"Python id": 2, "Python parent id": 1})]
+    events += [span("python_function", "nn.Module: Linear_0", 1, 3), span("cpu_op", "aten::addmm", 1, 1, **{"Call stack": "a.py(1): f;b.py(2): g"})]
+    events += [span("cpu_op", "AddmmBackward0", 6, 1), link("s", 1), link("f", 6)]
+    devices = [{"id": 0, "name": "GPU", "totalGlobalMem": 4 * MIB}]
+    return {"deviceProperties": devices, "distributedInfo": {"rank": 1, "world_size": 2}, "traceEvents": events}
+
+
+def old_profile():
+    """As PyTorch 1.8 wrote it: no address, no totals."""
+    sizes = [512, 1024, -512, -64, 512, -1024]
+    args = {"Device Id": 0, "Device Type": 1}
+    return {"traceEvents": [{"ph": "i", "name": "[memory]", "ts": i, "pid": 3, "tid": 3, "args": {**args, "Bytes": size}} for i, size in enumerate(sizes)]}
 
 
 RMM = b"""Thread,Time,Action,Pointer,Size,Stream
@@ -180,6 +198,7 @@ def good():
     files["snapshot_gz"] = gzip.compress(files["snapshot4"], mtime=0)
     files["list"] = pickle.dumps(snapshot()["segments"], 4)
     files["profile"] = json.dumps(profile()).encode()
+    files["old_profile"] = json.dumps(old_profile()).encode()
     files["rmm"] = RMM
     files["rmm_debug"] = RMM_DEBUG
     files["cupy"] = CUPY

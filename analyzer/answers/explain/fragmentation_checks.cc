@@ -174,6 +174,12 @@ std::vector<Check> FragmentationChecks(const ExplainSubject& subject) {
     return {check};
   }
   const DeviceAnalysis& device = *subject.device;
+  if (!GroundOf(*input.analysis).has_segments) {
+    Check check = AskOfFragmentation("settings", "Would other settings of PyTorch's allocator reserve less?");
+    check.outcome = CheckOutcome::kUnknown;
+    check.evidence = "nobody recorded PyTorch's segments: where what is reserved lies is not known";
+    return {check, Rounding(device)};
+  }
   return {Settings(subject), Stranded(device, input), Pins(device, input),
           Cached(device),    Rounding(device),        Retries(device, *input.analysis)};
 }

@@ -11,6 +11,7 @@
 #include "answers/report/sections.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
+#include "ledger/load/ground.h"
 #include "ledger/stacks/names.h"
 #include "render/sparkline.h"
 
@@ -23,6 +24,12 @@ struct NamedPoint {
   FragmentationPoint point;
 };
 
+// What follows from segments, where they were recorded.
+template <typename Value>
+Datum IfKnown(Value value, const ReportInput& input) {
+  return Datum::If(GroundOf(*input.analysis).has_segments, value);
+}
+
 std::vector<AnswerColumn<NamedPoint>> PointColumns(const ReportInput& input) {
   return {
       {"", kNoTitle, Unit::kText, "", [](const NamedPoint& row) { return row.name; }},
@@ -30,19 +37,20 @@ std::vector<AnswerColumn<NamedPoint>> PointColumns(const ReportInput& input) {
       {"reserved_bytes", "reserved", Unit::kBytes, "", [](const NamedPoint& row) { return row.point.reserved; }},
       {"allocated_bytes", "", [](const NamedPoint& row) { return row.point.allocated; }},
       {"free_bytes", "free", Unit::kBytes, "reserved - allocated",
-       [](const NamedPoint& row) { return row.point.free; }},
+       [&input](const NamedPoint& row) { return IfKnown(row.point.free, input); }},
       {"largest_free_range_bytes", "largest", Unit::kBytes, "inside one segment",
-       [](const NamedPoint& row) { return row.point.largest_free_range; }},
-      {"free_ranges", "ranges", Unit::kCount, "how many", [](const NamedPoint& row) { return row.point.free_ranges; }},
+       [&input](const NamedPoint& row) { return IfKnown(row.point.largest_free_range, input); }},
+      {"free_ranges", "ranges", Unit::kCount, "how many",
+       [&input](const NamedPoint& row) { return IfKnown(row.point.free_ranges, input); }},
       {"external_ratio", "external", Unit::kShare, "1 - largest / free; 0 where nothing is free",
-       [](const NamedPoint& row) { return row.point.external_ratio; }},
+       [&input](const NamedPoint& row) { return IfKnown(row.point.external_ratio, input); }},
       {"rounding_bytes", "rounding", Unit::kBytes, "blocks minus what was asked for; null where requests are not known",
        [](const NamedPoint& row) { return Datum::If(row.point.requested_known, row.point.rounding); },
        [](const NamedPoint& row) { return row.point.requested_known ? FormatBytes(row.point.rounding) : "not known"; }},
       {"empty_cache_bytes", "empty_cache()", Unit::kBytes,
        "what `torch.cuda.empty_cache()` would return to CUDA: segments without a block, of expandable segments mapped "
        "pages without one",
-       [](const NamedPoint& row) { return row.point.empty_cache; }},
+       [&input](const NamedPoint& row) { return IfKnown(row.point.empty_cache, input); }},
   };
 }
 
@@ -116,6 +124,15 @@ void AddParts(const Fragmentation& fragmentation, const TextOptions& options, Do
                 {.count = Shown(fragmentation.caches_at_peak.size(), options.top), .counts_rest = true});
 }
 
+// Of a file without segments.
+std::string NotKnown(const FragmentationPoint& peak) {
+  if (peak.reserved == 0)
+    return "Not known: this file does not say what PyTorch reserved. A memory snapshot or gpumemshim run does.";
+  return absl::StrCat("Not known: this file says how much PyTorch reserved (", FormatBytes(peak.reserved),
+                      " at most, with ", FormatBytes(peak.allocated),
+                      " allocated), and not where. A memory snapshot or gpumemshim run does.");
+}
+
 std::string Judgement(const FragmentationPoint& peak) {
   switch (FreeSpaceOf(peak)) {
     case FreeSpace::kLittle:
@@ -138,6 +155,10 @@ void AddFragmentation(const DeviceAnalysis& device, const ReportInput& input, co
   answer->Gap();
   answer->Line({{Tone::kHeading, absl::StrCat("Fragmentation on ", DeviceLabel(device.device))},
                 {Tone::kAside, "  free space inside PyTorch's segments"}});
+  if (!GroundOf(*input.analysis).has_segments) {
+    answer->Paragraph("  ", NotKnown(fragmentation.at_peak));
+    return;
+  }
   if (fragmentation.at_peak.reserved == 0) {
     answer->Line("  PyTorch reserved nothing on this device.");
     return;

@@ -64,6 +64,7 @@ Datum GroundDatum(const Analysis& analysis) {
        {"times", ground.has_times, "false: times only keep the order"},
        {"stacks", ground.has_stacks, "false: nobody recorded any"},
        {"totals", ground.has_totals, "whether what was reserved is known"},
+       {"segments", ground.has_segments, "false: nobody recorded where what is reserved lies"},
        {"failures", ground.has_failures, "whether a request that failed would be in it"},
        {"complete", ground.is_complete, "false where events are missing, or the end of the run"},
        {"end", ground.knows_end, "false where nothing says when the program's own code ended, before its teardown"}},

@@ -41,6 +41,7 @@ Ground GroundOf(const Analysis& analysis) {
   }
   const auto named = std::find(kNames.begin(), kNames.end(), imported.covers);
   ground.covers = named == kNames.end() ? Covers::kWindow : static_cast<Covers>(named - kNames.begin());
+  ground.has_segments = ground.has_totals && !analysis.events.by_kind.contains(kTorchReservedName);
   ground.has_times = imported.has_times;
   ground.has_stacks = imported.has_stacks;
   ground.has_failures = imported.has_failures;

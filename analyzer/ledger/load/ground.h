@@ -27,6 +27,7 @@ struct Ground {
   bool has_times = true;     // false: times only keep the order
   bool has_stacks = true;    // false: nobody recorded any
   bool has_totals = true;    // segments, or a total that somebody stated
+  bool has_segments = true;  // false: nobody recorded where what is reserved lies, so nothing is known of free ranges
   bool has_failures = true;  // a request that failed would be in it
   bool has_lives = true;     // false: which block a free was of is made up, so that totals are right
   bool is_complete = true;   // false: events are missing, or its end is

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "trace/import_info.h"
+
 namespace gpumem {
 namespace {
 
@@ -273,6 +275,11 @@ uint32_t LiveState::ApplyTorch(const EventBatch& batch, size_t i) {
 
 uint32_t LiveState::ApplyCuda(const EventBatch& batch, size_t i, const EventBatch* following) {
   const EventRow row = batch.Row(i);
+  if (row.kind == kTorchReserved) {
+    const uint32_t slot = SlotOfDevice(row.device);
+    accounts_.AddReserved(slot, static_cast<int64_t>(row.size - accounts_.device(slot).values.reserved));
+    return slot;
+  }
   for (DeviceAccount& device : accounts_.devices) {
     if (std::exchange(device.reported_last, false)) device.at_report = device.values;
   }

@@ -60,8 +60,9 @@ uint32_t DefinitionBuilder::Frame(const Key& key, trace::Frame frame) {
 }
 
 // A code object for each line: without a line table its first line is the frame's.
-uint32_t DefinitionBuilder::PythonFrame(absl::string_view file, absl::string_view function, uint32_t line) {
-  const Key key(false, String(file), String(function), line);
+uint32_t DefinitionBuilder::PythonFrame(absl::string_view file, absl::string_view function, uint32_t line,
+                                        uint32_t nn_module) {
+  const Key key(Sort::kPython, String(file), String(function), line, nn_module);
   if (const auto known = frames_.find(key); known != frames_.end()) return known->second;
   trace::PythonCode* const code = pending_.add_python_codes();
   code->set_id(++python_codes_);
@@ -72,12 +73,13 @@ uint32_t DefinitionBuilder::PythonFrame(absl::string_view file, absl::string_vie
   ++new_entries_;
   trace::Frame frame;
   frame.set_python_code(python_codes_);
+  frame.set_nn_module(nn_module);
   return Frame(key, std::move(frame));
 }
 
 // An address for each: the call is in front of the return address that a frame holds.
 uint32_t DefinitionBuilder::NativeFrame(absl::string_view file, absl::string_view function, uint32_t line) {
-  const Key key(true, String(file), String(function), line);
+  const Key key(Sort::kNative, String(file), String(function), line, 0);
   if (const auto known = frames_.find(key); known != frames_.end()) return known->second;
   if (addresses_ == 0) {
     trace::Module* const module = pending_.add_modules();
@@ -92,6 +94,13 @@ uint32_t DefinitionBuilder::NativeFrame(absl::string_view file, absl::string_vie
   frame.set_pc(pc);
   frame.set_module(kModule);
   return Frame(key, std::move(frame));
+}
+
+uint32_t DefinitionBuilder::ForwardMark(absl::string_view node) {
+  trace::Frame frame;
+  frame.set_forward(true);
+  frame.set_node(String(node));
+  return Frame(Key(Sort::kMark, 0, frame.node(), 0, 0), std::move(frame));
 }
 
 uint64_t DefinitionBuilder::Stack(uint64_t caller, uint32_t frame) {

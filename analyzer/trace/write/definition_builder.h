@@ -37,9 +37,11 @@ class DefinitionBuilder {
  public:
   // 0 for "".
   uint32_t String(absl::string_view text);
-  // Frame.id. An unknown file is "", an unknown line 0.
-  uint32_t PythonFrame(absl::string_view file, absl::string_view function, uint32_t line);
+  // Frame.id. An unknown file is "", an unknown line 0; `nn_module` is the NnModule.id of the object that it calls.
+  uint32_t PythonFrame(absl::string_view file, absl::string_view function, uint32_t line, uint32_t nn_module = 0);
   uint32_t NativeFrame(absl::string_view file, absl::string_view function, uint32_t line);
+  // The mark of a forward pass: what is inside it ran for the autograd node of class `node`.
+  uint32_t ForwardMark(absl::string_view node);
   // The stack of `frame` called from the stack `caller`, 0 = from nowhere.
   uint64_t Stack(uint64_t caller, uint32_t frame);
 
@@ -57,7 +59,8 @@ class DefinitionBuilder {
   static constexpr size_t kManyEntries = 100000;
   static constexpr uint64_t kManyBytes = uint64_t{3} << 20;
 
-  using Key = std::tuple<bool, uint32_t, uint32_t, uint32_t>;  // native, file, function, line
+  enum class Sort : uint8_t { kPython, kNative, kMark };
+  using Key = std::tuple<Sort, uint32_t, uint32_t, uint32_t, uint32_t>;  // file, function, line, nn_module
 
   uint32_t Frame(const Key& key, trace::Frame frame);
 

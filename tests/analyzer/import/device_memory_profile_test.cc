@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "import/importing.h"
+#include "imported.h"
 
 namespace gpumem {
 namespace {

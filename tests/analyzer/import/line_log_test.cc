@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "import/importing.h"
+#include "imported.h"
 
 namespace gpumem {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "import/importing.h"
+#include "imported.h"
 
 namespace gpumem {
 namespace {

@@ -13,7 +13,7 @@
 #include <sstream>
 #include <string>
 
-#include "import/importing.h"
+#include "imported.h"
 
 namespace gpumem {
 namespace {

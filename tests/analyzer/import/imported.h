@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Bytes as a file, and what an import makes of them.
+// Bytes of others' files, imported and analyzed.
 //
-//   const auto analysis = Import(bytes, &result);   // the trace, read again
+//   const auto analysis = Import(Gzip(bytes), &result, &stacks);
 
-#ifndef GPUMEM_TESTS_ANALYZER_IMPORT_IMPORTING_H_
-#define GPUMEM_TESTS_ANALYZER_IMPORT_IMPORTING_H_
+#ifndef GPUMEM_TESTS_ANALYZER_IMPORT_IMPORTED_H_
+#define GPUMEM_TESTS_ANALYZER_IMPORT_IMPORTED_H_
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -50,7 +50,8 @@ class NamedFile {
   std::string folder_, path_;
 };
 
-inline absl::StatusOr<Analysis> ImportPath(const std::string& path, ImportResult* result = nullptr) {
+inline absl::StatusOr<Analysis> ImportPath(const std::string& path, ImportResult* result = nullptr,
+                                           StackTable* stacks = nullptr) {
   std::string trace;
   const auto imported = ImportFile(path, [&trace](absl::string_view part) {
     trace.append(part.data(), part.size());
@@ -59,13 +60,14 @@ inline absl::StatusOr<Analysis> ImportPath(const std::string& path, ImportResult
   if (!imported.ok()) return imported.status();
   if (result != nullptr) *result = *imported;
   const File to(trace);
-  StackTable stacks;
-  return Analyze(to.path(), {}, &stacks);
+  StackTable own;
+  return Analyze(to.path(), {}, stacks == nullptr ? &own : stacks);
 }
 
-inline absl::StatusOr<Analysis> Import(const std::string& bytes, ImportResult* result = nullptr) {
+inline absl::StatusOr<Analysis> Import(const std::string& bytes, ImportResult* result = nullptr,
+                                       StackTable* stacks = nullptr) {
   const File from(bytes);
-  return ImportPath(from.path(), result);
+  return ImportPath(from.path(), result, stacks);
 }
 
 inline std::string Gzip(const std::string& bytes) {
@@ -84,4 +86,4 @@ inline std::string Gzip(const std::string& bytes) {
 
 }  // namespace gpumem
 
-#endif  // GPUMEM_TESTS_ANALYZER_IMPORT_IMPORTING_H_
+#endif  // GPUMEM_TESTS_ANALYZER_IMPORT_IMPORTED_H_
