@@ -5,7 +5,7 @@
 // left out, each with an address, and what was there before.
 //
 // A device is one of PyTorch's kinds (CUDA, HIP, XPU, ...) and a number. The kind with the most events keeps its
-// numbers; devices of others follow them. Where the profile states no address (PyTorch before 1.12), a free ends the
+// numbers; devices of others follow them. Where the profile states no address (older PyTorch), a free ends the
 // block of its size that the device got last: every total is exact, which of several equal blocks went is not known.
 //
 // What was allocated before the profile is what the first event of a device says beyond its own bytes. Where it says no

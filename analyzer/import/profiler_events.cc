@@ -96,7 +96,7 @@ class EventCollector {
 
   bool AddSpan(const RawEvent& raw) {
     const absl::string_view name = absl::string_view(raw.name).substr(0, kLongestProfilerName);
-    const bool is_operator = raw.category == "cpu_op" || raw.category == "Operator";  // the latter before 1.11
+    const bool is_operator = raw.category == "cpu_op" || raw.category == "Operator";  // the latter in older ones
     const bool is_step = is_operator && absl::StartsWith(name, "ProfilerStep#");
     if (is_step || (raw.category == "user_annotation" && !IsOfPyTorch(name))) {
       events.annotations.push_back({events.names.IdOf(name), Nanoseconds(raw.time), Nanoseconds(raw.duration)});

@@ -43,7 +43,7 @@ class ProfilerNames {
 
 struct ProfilerMemoryEvent {
   uint64_t time_ns = 0;
-  uint64_t address = 0;  // 0: not stated (PyTorch before 1.12)
+  uint64_t address = 0;  // 0: not stated (older PyTorch)
   int64_t bytes = 0;     // < 0: a free
   int32_t device_type = 0, device = 0;
   uint64_t total_allocated = 0, total_reserved = 0;

@@ -16,6 +16,7 @@ namespace gpumem {
 namespace {
 
 constexpr absl::string_view kModulePrefix = "nn.Module: ";
+constexpr absl::string_view kEngine = "autograd::engine::evaluate_function";
 constexpr size_t kMostModules = 1 << 16, kLongestModulePath = 400;
 constexpr absl::string_view kModuleFile = ".../site-packages/torch/nn/modules/module.py";
 
@@ -214,6 +215,8 @@ bool IsFunction(absl::string_view name) {
   return ParseFunction(name, &parsed);
 }
 
+bool IsEngine(absl::string_view name) { return absl::StartsWith(name, kEngine); }
+
 uint32_t ProfilerFrames::PythonFunction(absl::string_view name) {
   FunctionName parsed;
   if (!ParseFunction(name, &parsed)) return 0;
@@ -250,8 +253,7 @@ uint32_t ProfilerFrames::Operator(absl::string_view name) {
   absl::string_view rest = name;
   if (absl::ConsumePrefix(&rest, "aten::"))
     return definitions_.NativeFrame("", absl::StrCat("at::_ops::", rest, "::call"), 0);
-  if (absl::ConsumePrefix(&rest, "autograd::engine::evaluate_function"))
-    return definitions_.NativeFrame("", "torch::autograd::Engine::evaluate_function", 0);
+  if (IsEngine(name)) return definitions_.NativeFrame("", "torch::autograd::Engine::evaluate_function", 0);
   if (IsNode(name)) {
     const bool is_generated = absl::ascii_isdigit(static_cast<unsigned char>(name.back()));
     return definitions_.NativeFrame(

@@ -36,6 +36,8 @@ std::string UncutPath(absl::string_view path);
 // Whether a span of this name is the call of an nn.Module, or a function with a line. Pure.
 bool IsModuleCall(absl::string_view name);
 bool IsFunction(absl::string_view name);
+// An operator in which autograd's engine runs a node. Pure.
+bool IsEngine(absl::string_view name);
 
 class ProfilerFrames {
  public:

@@ -38,6 +38,8 @@ uint64_t ProfilerStacks::With(uint64_t caller, uint32_t frame) {
   return frame == 0 ? caller : writer_.definitions().Stack(caller, frame);
 }
 
+uint64_t ProfilerStacks::Cut() { return With(0, writer_.definitions().CutMark()); }
+
 void ProfilerStacks::Push(const ProfilerSpan& span) {
   size_t depth = open_.size();
   bool touches = false;
@@ -120,7 +122,7 @@ uint64_t ProfilerStacks::CallersElsewhere(const ProfilerSpan& span) {
     if (caller->begin_ns > at->begin_ns || caller->end_ns < at->begin_ns) break;
     callers.push_back(at = caller);
   }
-  uint64_t stack = 0;
+  uint64_t stack = Cut();
   for (size_t i = callers.size(); i-- > 0;) {
     const absl::string_view name = events_.names.Text(callers[i]->name);
     if (!IsModuleCall(name)) stack = With(stack, frames_.PythonFunction(name));
@@ -133,7 +135,8 @@ void ProfilerStacks::Make(size_t i) {
   Open& open = open_[i];
   const ProfilerSpan& span = *open.span;
   const absl::string_view name = events_.names.Text(span.name);
-  uint64_t caller = i == 0 ? 0 : open_[i - 1].stack;
+  // Which line comes back is only known of a "Call stack": all others are cut, so that nobody sees loops in them.
+  uint64_t caller = i == 0 ? Cut() : open_[i - 1].stack;
   open.module = i == 0 ? 0 : open_[i - 1].module;
   open.is_made = true;
   if (span.kind == Kind::kPython) {
@@ -147,7 +150,8 @@ void ProfilerStacks::Make(size_t i) {
     return;
   }
   if (const auto forward = forward_.find({span.thread, span.begin_ns}); forward != forward_.end()) {
-    caller = With(forward->second, writer_.definitions().ForwardMark(name));
+    const absl::string_view node = events_.names.Text(forward->second.node);
+    caller = With(forward->second.stack, writer_.definitions().ForwardMark(node));
   } else if (span.call_stack != 0) {
     const bool has_same = i > 0 && open_[i - 1].span->call_stack == span.call_stack;
     if (!has_same) caller = CallStack(span.call_stack);
@@ -163,26 +167,36 @@ uint64_t ProfilerStacks::StackOf(size_t depth) {
   return open_[depth - 1].stack;
 }
 
-// Of each link the stack of its forward operator, kept for the span at the link's end.
+// The operator that begins at this moment; null where none does.
+const ProfilerSpan* ProfilerStacks::BeginningAt(uint64_t time_ns, size_t* depth) const {
+  *depth = open_.size();
+  while (*depth > 0 && open_[*depth - 1].span->begin_ns > time_ns) --*depth;
+  const ProfilerSpan* const span = *depth == 0 ? nullptr : open_[*depth - 1].span;
+  return span != nullptr && span->begin_ns == time_ns && span->kind == Kind::kOperator ? span : nullptr;
+}
+
+// Of each link the stack of its forward operator, kept for the span at the link's end, or for the engine's around it:
+// that also sums and checks gradients for the node.
 absl::Status ProfilerStacks::JoinLinks() {
   absl::flat_hash_map<uint64_t, uint64_t> stacks;  // by link
-  std::vector<Point> begins;
-  for (const ProfilerLink& link : events_.links) {
-    if (!link.is_end) begins.push_back({link.thread, link.time_ns, link.id});
-  }
+  std::vector<Point> begins, ends;
+  for (const ProfilerLink& link : events_.links)
+    (link.is_end ? ends : begins).push_back({link.thread, link.time_ns, link.id});
   GPUMEM_RETURN_IF_ERROR(Sweep(&begins, [&](const Point& point, size_t) -> absl::Status {
-    size_t depth = open_.size();
-    while (depth > 0 && open_[depth - 1].span->begin_ns > point.time_ns) --depth;
-    const bool is_operator =
-        depth > 0 && open_[depth - 1].span->begin_ns == point.time_ns && open_[depth - 1].span->kind == Kind::kOperator;
-    if (is_operator) stacks[point.index] = StackOf(depth);
+    size_t depth = 0;
+    if (BeginningAt(point.time_ns, &depth) != nullptr) stacks[point.index] = StackOf(depth);
     return Spend();
   }));
-  for (const ProfilerLink& link : events_.links) {
-    const auto stack = stacks.find(link.id);
-    if (link.is_end && stack != stacks.end()) forward_[{link.thread, link.time_ns}] = stack->second;
-  }
-  return absl::OkStatus();
+  return Sweep(&ends, [&](const Point& point, size_t) -> absl::Status {
+    size_t depth = 0;
+    const ProfilerSpan* const node = BeginningAt(point.time_ns, &depth);
+    const auto stack = stacks.find(point.index);
+    if (node == nullptr || stack == stacks.end()) return absl::OkStatus();
+    const ProfilerSpan* const around = depth > 1 ? open_[depth - 2].span : node;
+    const bool is_engine = IsEngine(events_.names.Text(around->name));
+    forward_[{node->thread, (is_engine ? around : node)->begin_ns}] = {stack->second, node->name};
+    return absl::OkStatus();
+  });
 }
 
 std::vector<ProfilerStacks::Point> ProfilerStacks::PointsOfMemory() const {
@@ -217,7 +231,8 @@ absl::Status ProfilerStacks::Join() {
   GPUMEM_RETURN_IF_ERROR(JoinLinks());
   std::vector<Point> points = PointsOfMemory();
   return Sweep(&points, [&](const Point& point, size_t depth) {
-    events_.memory[point.index].stack = StackOf(depth);
+    const uint64_t stack = StackOf(depth);
+    if (stack != Cut()) events_.memory[point.index].stack = stack;
     return Spend();
   });
 }

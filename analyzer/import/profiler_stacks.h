@@ -58,6 +58,11 @@ class ProfilerStacks {
     uint32_t module = 0;  // NnModule.id of the innermost call
     bool is_made = false;
   };
+  // On which stack a node of autograd was made.
+  struct Forward {
+    uint64_t stack = 0;
+    uint32_t node = 0;  // its name
+  };
   // A moment of a thread whose stack is wanted.
   struct Point {
     uint32_t thread = 0;
@@ -72,11 +77,13 @@ class ProfilerStacks {
   absl::Status Sweep(std::vector<Point>* points, Take take);
   void Push(const ProfilerSpan& span);
   size_t Around(uint64_t time_ns);
+  const ProfilerSpan* BeginningAt(uint64_t time_ns, size_t* depth) const;
   uint64_t StackOf(size_t depth);
   void Make(size_t i);
   uint64_t CallersElsewhere(const ProfilerSpan& span);
   uint64_t CallStack(uint32_t name);
   uint64_t With(uint64_t caller, uint32_t frame);
+  uint64_t Cut();  // the stack of callers that nobody recorded
   absl::Status JoinLinks();
   absl::Status Spend();
 
@@ -88,8 +95,8 @@ class ProfilerStacks {
   uint64_t touched_ns_ = 0;  // when two spans touched last, and how many lay around both
   size_t touched_depth_ = 0;
   std::vector<std::pair<uint32_t, const ProfilerSpan*>> by_python_id_;
-  absl::flat_hash_map<uint32_t, uint64_t> call_stacks_;                   // by name
-  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint64_t> forward_;  // by thread and begin of the node's span
+  absl::flat_hash_map<uint32_t, uint64_t> call_stacks_;                  // by name
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, Forward> forward_;  // by thread and begin of a span
   uint64_t spent_for_definitions_ = 0;
   bool has_any_ = false, has_python_ = false, has_functions_ = false;
 };

@@ -284,7 +284,7 @@ absl::StatusOr<ImportResult> ProfilerImport::Run(const std::string& path) {
   result.devices = static_cast<uint32_t>(blocks_.devices().size());
   result.notes = NotesOnProfile(blocks_, stacks_, events_);
   result.has_stacks = stacks_.has_any();
-  // Those of before 1.13 say nothing of requests that failed.
+  // Older profiles say nothing of requests that failed.
   result.has_failures = std::any_of(events_.memory.begin(), events_.memory.end(),
                                     [](const ProfilerMemoryEvent& event) { return event.failed; });
   GPUMEM_RETURN_IF_ERROR(writer_.Begin(Header(path, result)));

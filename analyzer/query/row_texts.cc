@@ -3,7 +3,8 @@
 
 #include "query/row_texts.h"
 
-#include "absl/strings/ascii.h"
+#include <algorithm>
+
 #include "gpumem/trace.pb.h"
 #include "ledger/attribution/category.h"
 #include "ledger/attribution/module_table.h"
@@ -11,6 +12,7 @@
 #include "ledger/attribution/stage.h"
 #include "ledger/stacks/names.h"
 #include "ledger/stacks/stack_view.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -28,11 +30,11 @@ RowTexts::RowTexts(LoadedTrace* loaded, const LivesFacts* facts) : loaded_(loade
 }
 
 void RowTexts::AddFixed() {
-  for (int kind = 0; kind <= trace::EventKind_MAX; ++kind) {
-    const bool is_known = trace::EventKind_IsValid(kind) && kind != 0;
-    kind_texts_.push_back(
-        is_known ? kinds_.Add(absl::AsciiStrToLower(trace::EventKind_Name(static_cast<trace::EventKind>(kind))))
-                 : Dictionary::kNone);
+  constexpr int kLastKind = std::max<int>(trace::EventKind_MAX, kTorchReserved);
+  for (int kind = 0; kind <= kLastKind; ++kind) {
+    const bool is_known = kind == kFreeCompleted || kind == kTorchReserved || trace::EventKind_IsValid(kind);
+    kind_texts_.push_back(is_known && kind != 0 ? kinds_.Add(EventKindName(static_cast<uint32_t>(kind)))
+                                                : Dictionary::kNone);
   }
   for (uint8_t layer = 1; layer <= 3; ++layer) layers_.Add(LayerName(layer));
   for (uint8_t memory = 0; memory <= 9; ++memory) memories_.Add(MemoryName(memory));

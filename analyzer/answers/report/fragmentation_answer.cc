@@ -129,8 +129,7 @@ std::string NotKnown(const FragmentationPoint& peak) {
   if (peak.reserved == 0)
     return "Not known: this file does not say what PyTorch reserved. A memory snapshot or gpumemshim run does.";
   return absl::StrCat("Not known: this file says how much PyTorch reserved (", FormatBytes(peak.reserved),
-                      " at most, with ", FormatBytes(peak.allocated),
-                      " allocated), and not where. A memory snapshot or gpumemshim run does.");
+                      " at most), and not where. A memory snapshot or gpumemshim run does.");
 }
 
 std::string Judgement(const FragmentationPoint& peak) {

@@ -265,26 +265,27 @@ void JudgeRoom(const DeviceAnalysis& device, const ReportInput& input, Verdict* 
   // Blocks that were lost leave holes which are none.
   const bool is_exact = device.bound == PeakBound::kExact;
   const std::string setting = is_exact ? RemedyText(device, input, kWastePercent) : "";
+  const std::string remedy = is_exact ? TooLongText(device, input) : "";
   if (!is_exact) verdict->kind = VerdictKind::kUnknown;
-  if (device.capacity == 0) {
-    verdict->action = is_exact ? TooLongText(device, input) : "";
-    if (verdict->action.empty()) verdict->action = setting;
-    if (!verdict->action.empty()) return;
-    verdict->action = GroundOf(*input.analysis).has_stacks
-                          ? "gpumemshim peak shows the stacks behind it"
-                          : "for who allocates, record the program: gpumemshim run -- COMMAND";
+  // What others recorded is of PyTorch alone, and may not say what it reserved.
+  const bool is_imported = ImportInfoOf(input.analysis->process.settings).any();
+  if (device.capacity == 0 || (is_imported && device.peak_reserved.bytes == 0)) {
+    verdict->action = remedy.empty() ? setting : remedy;
+    if (verdict->action.empty())
+      verdict->action = GroundOf(*input.analysis).has_stacks
+                            ? "gpumemshim peak shows the stacks behind it"
+                            : "for who allocates, record the program: gpumemshim run -- COMMAND";
     return;
   }
   if (const uint64_t counted = HighestPeak(device); counted > device.capacity)
     return JudgeImpossible(device, counted, verdict);
   const uint64_t free = device.capacity - std::min(HeldAtMost(device), device.capacity);
-  const absl::string_view bound = is_exact ? "" : device.bound == PeakBound::kAtLeast ? "at most " : "about ";
+  const bool is_least = device.bound == PeakBound::kAtLeast || (is_exact && is_imported);
+  const absl::string_view bound = is_least ? "at most " : is_exact ? "" : "about ";
   if (IsNearlyFull(device)) return JudgeFull(device, input, absl::StrCat(bound, FormatBytes(free)), verdict);
-  const std::string left = absl::StrCat(FormatBytes(free), " of ", DeviceLabel(device.device), " free (",
-                                        ShareCell(free, device.capacity), ")");
-  verdict->action = is_exact ? absl::StrCat("nothing: this program left ", left)
-                             : absl::StrCat("not known, events are missing: this program left ", bound, left);
-  const std::string remedy = is_exact ? TooLongText(device, input) : "";
+  verdict->action = absl::StrCat(
+      is_exact ? "nothing: " : "not known, events are missing: ", is_imported ? "PyTorch" : "this program", " left ",
+      bound, FormatBytes(free), " of ", DeviceLabel(device.device), " free (", ShareCell(free, device.capacity), ")");
   if (!remedy.empty() || !setting.empty())
     absl::StrAppend(&verdict->action, "; where that is too little, ", !remedy.empty() ? remedy : setting);
 }

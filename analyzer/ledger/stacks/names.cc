@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "gpumem/trace.pb.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -41,6 +42,8 @@ absl::string_view MemoryName(uint8_t memory) {
 }
 
 std::string EventKindName(uint32_t kind) {
+  if (kind == kFreeCompleted) return "free_completed";
+  if (kind == kTorchReserved) return "torch_reserved";
   const std::string& name = trace::EventKind_Name(static_cast<trace::EventKind>(kind));
   return name.empty() ? absl::StrCat(kind) : absl::AsciiStrToLower(name);
 }

@@ -103,6 +103,12 @@ uint32_t DefinitionBuilder::ForwardMark(absl::string_view node) {
   return Frame(Key(Sort::kMark, 0, frame.node(), 0, 0), std::move(frame));
 }
 
+uint32_t DefinitionBuilder::CutMark() {
+  trace::Frame frame;
+  frame.set_cut(true);
+  return Frame(Key(Sort::kMark, 0, 0, 1, 0), std::move(frame));
+}
+
 uint64_t DefinitionBuilder::Stack(uint64_t caller, uint32_t frame) {
   const auto [it, is_new] = stacks_.try_emplace({caller, frame}, stacks_.size() + 1);
   if (!is_new) return it->second;

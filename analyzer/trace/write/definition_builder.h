@@ -42,6 +42,8 @@ class DefinitionBuilder {
   uint32_t NativeFrame(absl::string_view file, absl::string_view function, uint32_t line);
   // The mark of a forward pass: what is inside it ran for the autograd node of class `node`.
   uint32_t ForwardMark(absl::string_view node);
+  // The mark of callers that nobody recorded: outermost.
+  uint32_t CutMark();
   // The stack of `frame` called from the stack `caller`, 0 = from nowhere.
   uint64_t Stack(uint64_t caller, uint32_t frame);
 
