@@ -58,6 +58,11 @@ struct ExportRequest {
   int device = -1;  // -1 = all
   LayerFilter layer = LayerFilter::kAll;
   uint64_t from_ns = 0, to_ns = UINT64_MAX;  // since the first event, both included
+  bool may_be_cut = false;                   // `more` may say stop
+
+  bool IsWhole() const {
+    return device < 0 && layer == LayerFilter::kAll && from_ns == 0 && to_ns == UINT64_MAX && !may_be_cut;
+  }
 };
 
 // How far it went. `written_events` < the trace's where `more` said stop.

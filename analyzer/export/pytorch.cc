@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
-#include "export/python_text.h"
+#include "export/snapshot_again.h"
+#include "import/pickle_writer.h"
+#include "trace/allocator_state.h"
 
 namespace gpumem {
 namespace {
@@ -252,6 +255,10 @@ class PyTorchExporter final : public Exporter {
 
 absl::StatusOr<ExportResult> ExportPyTorch(const ExportRequest& request, LoadedTrace* loaded, const TextSink& sink,
                                            const std::function<bool()>& more) {
+  if (request.IsWhole()) {
+    const std::optional<trace::AllocatorState> state = ReadAllocatorState(loaded->analysis.path);
+    if (state && !state->rest().empty()) return ExportSnapshotAgain(*state, loaded, sink, more);
+  }
   ChunkedText out(sink);
   PickleWriter pickle(out.text());
   FrameLists frames(loaded, &pickle);

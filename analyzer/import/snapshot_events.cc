@@ -38,33 +38,43 @@ StackImporter::StackImporter(const PickleTree* tree, DefinitionBuilder* definiti
       name_(tree->Key("name")),
       line_(tree->Key("line")) {}
 
-uint32_t StackImporter::Frame(PickleValue frame) {
-  if (frame.type() != PickleValue::Type::kDict || tree_->Items(frame).empty()) return 0;
+StackImporter::Found StackImporter::Frame(PickleValue frame) {
+  if (frame.type() != PickleValue::Type::kDict || tree_->Items(frame).empty()) return {0, false};
   const auto [known, is_new] = frames_.try_emplace(tree_->Items(frame).data());
   if (!is_new) return known->second;
+  bool is_exact = tree_->Items(frame).size() == 6;
   const auto text = [&](const std::optional<PickleValue>& key) {
     const PickleValue* const value = tree_->Find(frame, key);
-    return value == nullptr ? absl::string_view() : tree_->Text(*value).substr(0, kLongestFrameName);
+    const absl::string_view all = value == nullptr ? absl::string_view() : tree_->Text(*value);
+    is_exact &= value != nullptr && value->type() == PickleValue::Type::kText && all.size() <= kLongestFrameName &&
+                ValidText(all) == all;
+    return all.substr(0, kLongestFrameName);
   };
   const absl::string_view file = text(filename_), name = text(name_);
-  if (file.empty() && name.empty()) return 0;
+  if (file.empty() && name.empty()) return known->second = {0, false};
   const PickleValue* const number = tree_->Find(frame, line_);
   const int64_t line = number == nullptr ? 0 : tree_->Int(*number).value_or(0);
   const auto shown = static_cast<uint32_t>(std::clamp<int64_t>(line, 0, kLastLine));
-  known->second = IsPythonFile(file) ? definitions_->PythonFrame(file, name, shown)
-                                     : definitions_->NativeFrame(file == "??" ? "" : file, name, shown);
+  is_exact &= number != nullptr && number->type() == PickleValue::Type::kInt && shown == line;
+  const bool is_python = IsPythonFile(file);
+  const bool is_named = is_python || (!file.empty() && !name.empty());
+  known->second = {is_python ? definitions_->PythonFrame(file, name, shown)
+                             : definitions_->NativeFrame(file == "??" ? "" : file, name, shown),
+                   is_exact && is_named};
   return known->second;
 }
 
-uint64_t StackImporter::Stack(PickleValue frames) {
+StackImporter::Found StackImporter::Look(PickleValue frames) {
   absl::Span<const PickleValue> list = tree_->Items(frames);
-  if (!frames.is_sequence() || list.empty()) return 0;
+  if (!frames.is_sequence() || list.empty()) return {};
   const auto [known, is_new] = stacks_.try_emplace(list.data());
   if (!is_new) return known->second;
+  Found stack{0, list.size() <= kDeepest};
   list = list.subspan(0, std::min(list.size(), kDeepest));
-  uint64_t stack = 0;
   for (size_t i = list.size(); i-- > 0;) {
-    if (const uint32_t frame = Frame(list[i]); frame != 0) stack = definitions_->Stack(stack, frame);
+    const Found frame = Frame(list[i]);
+    stack.is_exact &= frame.is_exact;
+    if (frame.stack != 0) stack.stack = definitions_->Stack(stack.stack, static_cast<uint32_t>(frame.stack));
   }
   return known->second = stack;
 }
@@ -84,12 +94,13 @@ constexpr absl::string_view kTorchFree = "CUDACachingAllocator::free";
 }  // namespace
 
 SnapshotEvents::SnapshotEvents(const PickleTree& tree, const TorchSnapshot& snapshot,
-                               const std::vector<SnapshotPast>& pasts, ImportMemory* memory, TraceWriter* writer)
+                               const std::vector<SnapshotPast>& pasts, StackImporter* stacks, ImportMemory* memory,
+                               TraceWriter* writer)
     : tree_(tree),
       snapshot_(snapshot),
       memory_(memory),
       writer_(writer),
-      stacks_(&tree, &writer->definitions()),
+      stacks_(stacks),
       ranges_(pasts.size()),
       tags_(pasts.size()) {
   for (size_t device = 0; device < pasts.size(); ++device) PlanRanges(pasts[device], device);
@@ -128,7 +139,7 @@ EventRow SnapshotEvents::RowOf(const SnapshotEntry& entry, int device, uint64_t 
   row.size = entry.size;
   row.stream = entry.stream;
   row.thread = static_cast<uint32_t>(device) + 1;
-  row.stack = stacks_.Stack(entry.frames);
+  row.stack = stacks_->Stack(entry.frames);
   return row;
 }
 
@@ -219,7 +230,7 @@ absl::Status SnapshotEvents::AddBeginning(const SnapshotPast& past, int device, 
     row.address = address;
     row.size = segment.size;
     row.stream = segment.stream;
-    row.stack = stacks_.Stack(segment.frames);
+    row.stack = stacks_->Stack(segment.frames);
     GPUMEM_RETURN_IF_ERROR(SpendDefinitions());
     to->torch_segments.push_back(static_cast<uint32_t>(to->rows.size()));
     to->rows.push_back(row);
@@ -232,7 +243,7 @@ absl::Status SnapshotEvents::AddBeginning(const SnapshotPast& past, int device, 
     row.requested_size = block.requested;
     row.stream = block.stream;
     row.handle = block.pool;
-    row.stack = stacks_.Stack(block.frames);
+    row.stack = stacks_->Stack(block.frames);
     row.api = writer_->definitions().String(row.stack == 0 && snapshot_.has_traces ? kBefore : kTorchMalloc);
     GPUMEM_RETURN_IF_ERROR(SpendDefinitions());
     to->rows.push_back(row);
@@ -308,6 +319,7 @@ absl::Status SnapshotEvents::WriteSegment(const SnapshotEntry& entry, EventRow r
 
 absl::Status SnapshotEvents::Write(const SnapshotPast& past, int device, size_t i, uint64_t time_ns) {
   const SnapshotEntry& entry = snapshot_.traces[static_cast<size_t>(device)][i];
+  if (entry.action == SnapshotAction::kOther) return absl::OkStatus();
   EventRow row = RowOf(entry, device, time_ns);
   GPUMEM_RETURN_IF_ERROR(SpendDefinitions());
   GPUMEM_RETURN_IF_ERROR(WriteTag(entry, row));

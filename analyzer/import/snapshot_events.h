@@ -6,7 +6,7 @@
 // thread-safe; tree, snapshot, pasts and writer must outlive it. Errors are the writer's, and
 // DataLoss where stacks or mappings take more than can be.
 //
-//   SnapshotEvents events(tree, snapshot, pasts, &memory, &writer);
+//   SnapshotEvents events(tree, snapshot, pasts, &stacks, &memory, &writer);
 //   GPUMEM_RETURN_IF_ERROR(events.AddBeginning(pasts[0], 0, begin_ns, &beginning));
 //   GPUMEM_RETURN_IF_ERROR(events.Write(pasts[0], 0, entry, time_ns));
 
@@ -48,17 +48,24 @@ class StackImporter {
   StackImporter(const PickleTree* tree, DefinitionBuilder* definitions);
 
   // Of a list of {filename, name, line}, innermost first. 0 for an empty one, and for what is not a list.
-  uint64_t Stack(PickleValue frames);
+  uint64_t Stack(PickleValue frames) { return Look(frames).stack; }
+  // The list is what its stack says, and nothing more; an unknown file is "??".
+  bool IsExact(PickleValue frames) { return frames.type() == PickleValue::Type::kList && Look(frames).is_exact; }
 
  private:
-  uint32_t Frame(PickleValue frame);
+  struct Found {
+    uint64_t stack = 0;  // or frame
+    bool is_exact = true;
+  };
+
+  Found Look(PickleValue frames);
+  Found Frame(PickleValue frame);
 
   const PickleTree* tree_;
   DefinitionBuilder* definitions_;
   std::optional<PickleValue> filename_, name_, line_;
   // By where their items lie: equal ones share that (PickleTree).
-  absl::flat_hash_map<const PickleValue*, uint64_t> stacks_;
-  absl::flat_hash_map<const PickleValue*, uint32_t> frames_;
+  absl::flat_hash_map<const PickleValue*, Found> stacks_, frames_;
 };
 
 struct SnapshotBeginning {
@@ -69,7 +76,7 @@ struct SnapshotBeginning {
 class SnapshotEvents {
  public:
   SnapshotEvents(const PickleTree& tree, const TorchSnapshot& snapshot, const std::vector<SnapshotPast>& pasts,
-                 ImportMemory* memory, TraceWriter* writer);
+                 StackImporter* stacks, ImportMemory* memory, TraceWriter* writer);
 
   // What a device had before its first entry. DataLoss where that is more than can be.
   absl::Status AddBeginning(const SnapshotPast& past, int device, uint64_t time_ns, SnapshotBeginning* to);
@@ -101,7 +108,7 @@ class SnapshotEvents {
   const TorchSnapshot& snapshot_;
   ImportMemory* memory_;
   TraceWriter* writer_;
-  StackImporter stacks_;
+  StackImporter* stacks_;
   std::vector<DeviceRanges> ranges_;
   std::vector<uint32_t> tags_;  // by device: text of the tag in force
   uint64_t last_handle_ = 0, spent_for_definitions_ = 0;

@@ -94,6 +94,15 @@ class SnapshotPast {
   bool is_free(size_t i) const { return kinds_[i] == Kind::kFree; }
   // The memory of a block that was freed before is free for others only now.
   bool is_late_completion(size_t i) const { return kinds_[i] == Kind::kCompleted; }
+  // The entry is an event: it allocates or frees a block that is there.
+  bool is_event(size_t i) const { return (*trace_)[i].action == SnapshotAction::kAlloc || kinds_[i] != Kind::kOther; }
+  // It says nothing that the free_requested before it does not say.
+  bool completes_previous(size_t i) const {
+    return i > 0 && kinds_[i] == Kind::kOther && is_free(i - 1) &&
+           (*trace_)[i].action == SnapshotAction::kFreeCompleted &&
+           (*trace_)[i - 1].action == SnapshotAction::kFreeRequested &&
+           (*trace_)[i].address == (*trace_)[i - 1].address;
+  }
   // The stream and pool of the segment around, where entries do not say.
   uint64_t pool(size_t i) const { return pools_[i]; }
 

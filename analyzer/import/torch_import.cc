@@ -16,6 +16,7 @@
 #include "import/import.h"
 #include "import/snapshot_events.h"
 #include "import/snapshot_past.h"
+#include "import/snapshot_rest.h"
 #include "import/torch_snapshot.h"
 #include "trace/import_info.h"
 #include "trace/write/definition_builder.h"
@@ -199,7 +200,7 @@ void TorchImport::Advance(size_t device) {
   }
   uint64_t time_ns = 0;
   if (snapshot_.has_times) {
-    time_ns = static_cast<uint64_t>(std::clamp<int64_t>(trace[cursor.next].time_us, 0, kMostMicroseconds)) * 1000;
+    time_ns = SnapshotTimeNs(trace[cursor.next]);
   } else {
     time_ns = begin_ns_ + ++made_times_ * kMadeTimeNs;
   }
@@ -251,8 +252,10 @@ absl::StatusOr<ImportResult> TorchImport::Run(const std::string& path) {
   result.devices = static_cast<uint32_t>(
       std::count_if(pasts_.begin(), pasts_.end(), [](const SnapshotPast& past) { return past.has_memory(); }));
   GPUMEM_RETURN_IF_ERROR(writer_.Begin(SnapshotHeader(snapshot_, path, begin_ns_, result)));
-  events_.emplace(tree_, snapshot_, pasts_, memory_, &writer_);
+  StackImporter stacks(&tree_, &writer_.definitions());
+  events_.emplace(tree_, snapshot_, pasts_, &stacks, memory_, &writer_);
   GPUMEM_RETURN_IF_ERROR(WriteBeginning());
+  GPUMEM_RETURN_IF_ERROR(AddSnapshotState(tree_, snapshot_, pasts_, begin_ns_, &stacks, memory_, &writer_));
   GPUMEM_RETURN_IF_ERROR(WriteEvents());
   // A state without a history is a history of one moment.
   if (snapshot_.entries == 0) GPUMEM_RETURN_IF_ERROR(events_->WriteSnapshotMark(begin_ns_));

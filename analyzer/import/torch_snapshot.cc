@@ -201,6 +201,7 @@ absl::Status SnapshotReader::ReadEntry(PickleValue dict, size_t device, size_t i
   entry.action = ActionOf(tree_.Text(*action));
   if (entry.action == SnapshotAction::kOther) {
     ++snapshot_.unknown_actions;
+    snapshot_.traces[device].push_back(entry);
     return absl::OkStatus();
   }
   entry.address = Number(dict, entry.action == SnapshotAction::kOom ? keys_->device_free : keys_->addr);
@@ -311,6 +312,16 @@ absl::StatusOr<TorchSnapshot> SnapshotReader::Read() {
 }
 
 }  // namespace
+
+absl::string_view SnapshotStateName(SnapshotBlock::State state) {
+  return state == SnapshotBlock::State::kAllocated     ? "active_allocated"
+         : state == SnapshotBlock::State::kPendingFree ? "active_pending_free"
+                                                       : "inactive";
+}
+
+uint64_t SnapshotTimeNs(const SnapshotEntry& entry) {
+  return static_cast<uint64_t>(std::clamp<int64_t>(entry.time_us, 0, INT64_MAX / 1000)) * 1000;
+}
 
 absl::StatusOr<TorchSnapshot> ReadTorchSnapshot(const PickleTree& tree, uint64_t file_bytes, ImportMemory* memory) {
   return SnapshotReader(tree, file_bytes, memory).Read();

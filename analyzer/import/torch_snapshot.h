@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "import/import.h"
 #include "import/pickle_tree.h"
 
@@ -39,6 +40,7 @@ enum class SnapshotAction : uint8_t {
   kAnnotate,
 };
 
+// `kOther`: of a version that is newer than this program; only what is kept whole (snapshot_rest.h) says more.
 struct SnapshotEntry {
   SnapshotAction action = SnapshotAction::kOther;
   uint64_t address = 0;  // of kOom: bytes that the device had free
@@ -54,6 +56,12 @@ struct SnapshotBlock {
   uint64_t address = 0, size = 0, requested = 0;
   PickleValue frames;
 };
+
+// As PyTorch writes it.
+absl::string_view SnapshotStateName(SnapshotBlock::State state);
+
+// 0 = not recorded.
+uint64_t SnapshotTimeNs(const SnapshotEntry& entry);
 
 struct SnapshotSegment {
   int device = 0;

@@ -29,7 +29,8 @@ constexpr uint64_t kSearchedStart = 64u << 20;
 bool IsPayload(uint32_t field) {
   return field == trace::Packet::kDefinitionsFieldNumber || field == trace::Packet::kEventsFieldNumber ||
          field == trace::Packet::kCountersFieldNumber || field == trace::Packet::kLossesFieldNumber ||
-         field == trace::Packet::kLiveSnapshotFieldNumber || field == trace::Packet::kCuptiFieldNumber;
+         field == trace::Packet::kLiveSnapshotFieldNumber || field == trace::Packet::kCuptiFieldNumber ||
+         field == trace::Packet::kAllocatorStateFieldNumber;
 }
 
 bool IsData(uint32_t field) {

@@ -45,6 +45,7 @@ enum class PacketType : uint32_t {
   kLiveSnapshot = 10,
   kContinued = 11,
   kCupti = 12,
+  kAllocatorState = 13,
 };
 
 struct RawPacket {

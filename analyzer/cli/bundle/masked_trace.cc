@@ -102,6 +102,8 @@ bool MaskBody(const RawPacket& raw, trace::Packet* packet, Masker* masker) {
   if (packet->has_definitions()) {
     for (trace::Device& device : *packet->mutable_definitions()->mutable_devices()) device.clear_uuid();
   }
+  // Texts that are not told apart here; without them the state itself stays.
+  if (packet->has_allocator_state()) packet->mutable_allocator_state()->clear_rest();
   return true;
 }
 

@@ -289,7 +289,7 @@ A trace again, as FILE.recovered.gmtrace or FILE.symbolized.gmtrace (FILE is unc
     GPUMEM_ASSIGN_OR_RETURN(const TraceOptions timed, WithTimes(view_.trace, places, console));
     GPUMEM_ASSIGN_OR_RETURN(const AnalyzeOptions window, timed.ForAnalyze());
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(WithoutWindow(timed), places, console));
-    ExportRequest request{window.device, window.layer, window.from_ns, window.to_ns};
+    ExportRequest request{window.device, window.layer, window.from_ns, window.to_ns, most != UINT64_MAX};
     // As if taken by the program's last line: a later snapshot would show nothing but what its teardown left.
     if (format == "pytorch" && timed.to.empty() && loaded->analysis.program_end_ns != 0)
       request.to_ns = loaded->input.Since(loaded->analysis.program_end_ns);

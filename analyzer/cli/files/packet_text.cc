@@ -60,6 +60,9 @@ std::unique_ptr<google::protobuf::Message> ParseBody(const RawPacket& packet) {
     case PacketType::kCupti:
       message = std::make_unique<trace::Cupti>();
       break;
+    case PacketType::kAllocatorState:
+      message = std::make_unique<trace::AllocatorState>();
+      break;
     case PacketType::kNone:
       return nullptr;
   }
@@ -88,6 +91,8 @@ absl::string_view TypeName(PacketType type) {
       return "continued";
     case PacketType::kCupti:
       return "cupti";
+    case PacketType::kAllocatorState:
+      return "allocator_state";
     case PacketType::kNone:
       break;
   }

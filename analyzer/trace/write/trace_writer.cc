@@ -228,6 +228,13 @@ absl::Status TraceWriter::AddLiveSnapshot(const std::vector<EventRow>& rows,
   return status_;
 }
 
+absl::Status TraceWriter::AddAllocatorState(trace::AllocatorState part) {
+  GPUMEM_RETURN_IF_ERROR(WriteDefinitions());
+  trace::Packet packet;
+  *packet.mutable_allocator_state() = std::move(part);
+  return WriteCompressed(packet);
+}
+
 absl::Status TraceWriter::WriteBatch() {
   GPUMEM_RETURN_IF_ERROR(WriteDefinitions());
   if (batch_.count() == 0) return status_;

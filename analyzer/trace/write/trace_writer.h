@@ -87,6 +87,10 @@ class TraceWriter {
   // blocks lie. Before any Add, at most once.
   absl::Status AddLiveSnapshot(const std::vector<EventRow>& rows, const std::vector<uint32_t>& torch_segments);
 
+  // What PyTorch's allocator said of its memory, in parts that follow each other. Before any Add; its stacks are
+  // defined by then.
+  absl::Status AddAllocatorState(trace::AllocatorState part);
+
   // In the order of time.
   absl::Status Add(const EventRow& row);
 
