@@ -24,6 +24,7 @@
 #include "import/nsys_report.h"
 #include "import/pickle_reader.h"
 #include "import/profiler_trace.h"
+#include "import/snapshot_files.h"
 #include "import/torch_import.h"
 #include "trace/import_info.h"
 #include "trace/write/definition_builder.h"
@@ -31,13 +32,20 @@
 namespace gpumem {
 namespace {
 
-absl::StatusOr<ImportResult> ImportPickle(const std::string& path, ByteSource* source, TraceWriter::Sink sink,
-                                          const ImportProgress& progress) {
+absl::StatusOr<PickleTree> ReadSnapshot(ByteSource* source, const PickleLimits& limits, ImportMemory* memory,
+                                        const ImportProgress& progress) {
+  const absl::string_view begin = source->Peek();
+  if (BeginsLikePickle(begin)) return ReadPickle(source, limits, progress);
+  return IsSnapshotPage(begin) ? ReadSnapshotPage(source, limits, memory, progress) : ReadSnapshotJson(source, limits);
+}
+
+absl::StatusOr<ImportResult> ImportSnapshot(const std::string& path, ByteSource* source, TraceWriter::Sink sink,
+                                            const ImportProgress& progress) {
   ImportMemory memory = ImportMemory::OfProcess();
   PickleLimits limits;
   limits.most_bytes = memory.all() / 8 * 5;  // a list that grows is there one and a half times meanwhile
   limits.too_much = memory.TooMuch();
-  GPUMEM_ASSIGN_OR_RETURN(const PickleTree tree, ReadPickle(source, limits, progress));
+  GPUMEM_ASSIGN_OR_RETURN(const PickleTree tree, ReadSnapshot(source, limits, &memory, progress));
   if (!memory.Spend(tree.spent())) return memory.TooMuch();
   return ImportTorchSnapshot(tree, source->unpacked_bytes(), path, &memory, std::move(sink));
 }
@@ -65,8 +73,10 @@ struct ImportKind {
 // The first that fits counts.
 constexpr ImportKind kKinds[] = {
     {BeginsLikePickle,
-     [](Importing file) { return ImportPickle(file.path, file.source, std::move(file.sink), file.progress); },
+     [](Importing file) { return ImportSnapshot(file.path, file.source, std::move(file.sink), file.progress); },
      "segments total_size device_traces"},
+    {[](absl::string_view begin) { return IsSnapshotPage(begin) || IsSnapshotJson(begin); },
+     [](Importing file) { return ImportSnapshot(file.path, file.source, std::move(file.sink), file.progress); }},
     {IsLineLog, [](Importing file) { return ImportLineLog(file.path, std::move(file.sink)); }},
     {IsMemoryTimeline,
      [](Importing file) { return ImportMemoryTimeline(file.source, file.path, std::move(file.sink)); }},

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// JsonBytes: the bytes of a source as nlohmann's parser takes them, for files that are too large to be kept as a tree.
-// Where a token grows too long the bytes end, which the parser reports as an error. Not thread-safe; the source and the
-// handler's count must outlive it.
+// JsonSource: the bytes of a ByteSource as the iterators that nlohmann's parser takes. The parser keeps a token whole,
+// twice: where `token`, which its handler moves on, has stood still for too long, the bytes end. Not thread-safe;
+// source and token must outlive it.
 //
-//   Json::sax_parse(JsonBytes(source, &handler.token), JsonBytes(), &handler);
+//   Json::sax_parse(JsonSource(&source, &handler.token), JsonSource(), &handler);
 
 #ifndef GPUMEM_ANALYZER_IMPORT_JSON_SOURCE_H_
 #define GPUMEM_ANALYZER_IMPORT_JSON_SOURCE_H_
@@ -14,13 +14,15 @@
 #include <cstdint>
 #include <iterator>
 
+#include "absl/strings/string_view.h"
 #include "import/byte_source.h"
 
 namespace gpumem {
 
+inline constexpr uint64_t kLongestToken = uint64_t{64} << 20;
 inline constexpr size_t kDeepestJson = 10000;  // the parser keeps a bit for each level
 
-class JsonBytes {
+class JsonSource {
  public:
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -28,21 +30,18 @@ class JsonBytes {
   using pointer = const char*;
   using reference = const char&;
 
-  JsonBytes() = default;
-  // `token`: how far the source was, unpacked, when the parser handed on something last.
-  JsonBytes(ByteSource* source, const uint64_t* token) : source_(source), token_(token) { Refill(); }
+  JsonSource() = default;
+  JsonSource(ByteSource* source, const uint64_t* token) : source_(source), token_(token) { Refill(); }
 
   const char& operator*() const { return *at_; }
-  JsonBytes& operator++() {
+  JsonSource& operator++() {
     if (++at_ == end_) Refill();
     return *this;
   }
-  bool operator==(const JsonBytes& other) const { return source_ == other.source_; }
-  bool operator!=(const JsonBytes& other) const { return source_ != other.source_; }
+  bool operator==(const JsonSource& other) const { return source_ == other.source_; }
+  bool operator!=(const JsonSource& other) const { return source_ != other.source_; }
 
  private:
-  static constexpr uint64_t kLongestToken = uint64_t{64} << 20;  // the parser keeps it whole, twice
-
   // At the end it becomes the end.
   void Refill() {
     const absl::string_view piece = source_->Next();
@@ -52,7 +51,7 @@ class JsonBytes {
   }
 
   ByteSource* source_ = nullptr;
-  const uint64_t* token_ = nullptr;
+  const uint64_t* token_ = nullptr;  // where the last one that was handed on ended, about
   const char *at_ = nullptr, *end_ = nullptr;
 };
 

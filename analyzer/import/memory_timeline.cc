@@ -333,7 +333,7 @@ bool IsMemoryTimeline(absl::string_view begin) {
 absl::StatusOr<ImportResult> ImportMemoryTimeline(ByteSource* source, const std::string& path, TraceWriter::Sink sink) {
   ImportMemory memory = ImportMemory::OfProcess();
   TimelineHandler handler(source, &memory);
-  const bool parsed = Json::sax_parse(JsonBytes(source, &handler.token), JsonBytes(), &handler);
+  const bool parsed = Json::sax_parse(JsonSource(source, &handler.token), JsonSource(), &handler);
   if (!source->status().ok()) return source->status();
   if (memory.is_over()) return memory.TooMuch();
   if (!parsed) {

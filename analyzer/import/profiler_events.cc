@@ -291,7 +291,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
 
 absl::StatusOr<ProfilerEvents> ReadProfilerEvents(ByteSource* source, ImportMemory* memory) {
   EventHandler handler(source, memory);
-  const bool parsed = Json::sax_parse(JsonBytes(source, &handler.token), JsonBytes(), &handler);
+  const bool parsed = Json::sax_parse(JsonSource(source, &handler.token), JsonSource(), &handler);
   if (!source->status().ok()) return source->status();
   if (!parsed && memory->is_over()) return memory->TooMuch();
   if (!parsed) {
