@@ -73,6 +73,7 @@ enum class EventKind : uint8_t {
   kAllocatorUse = 52,  // 51 is of imports alone
   kTensorData = 53,
   kLocalMemory = 54,
+  kCommunicator = 55,
 };
 
 // Whose call was recorded. See trace.proto, Layer.
@@ -105,7 +106,8 @@ constexpr bool IsFree(EventKind kind) {
   return kind == EventKind::kFree || kind == EventKind::kAddressFree || kind == EventKind::kPhysicalRelease ||
          kind == EventKind::kUnmap || kind == EventKind::kImportClose || kind == EventKind::kHostUnregister ||
          kind == EventKind::kPoolDestroy || kind == EventKind::kDeviceReset || kind == EventKind::kContextDestroy ||
-         kind == EventKind::kModuleUnload || kind == EventKind::kGraphMemory || kind == EventKind::kMulticastUnbind;
+         kind == EventKind::kModuleUnload || kind == EventKind::kGraphMemory || kind == EventKind::kMulticastUnbind ||
+         kind == EventKind::kCommunicator;
 }
 
 // Of what sort the memory is. See trace.proto, Memory.

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpumem_write_exports(<api.def> <version script>): the version script that exports the table's symbols, the loader's two
-# lookups, the C library's ends of a process, PyTorch's reports and autograd, and nothing else. Unversioned on purpose: such a definition also answers versioned references.
+# lookups, the C library's ends of a process, NCCL's communicators, PyTorch's reports and autograd, and nothing else. Unversioned on purpose: such a definition also answers versioned references.
 function(gpumem_write_exports table script)
   file(STRINGS ${table} rows REGEX "^GPUMEM_(RUNTIME|DRIVER)_SYMBOL\\(")
   set(names dlsym dlvsym _exit _Exit __cxa_at_quick_exit gpumemshim_get_api_v1 gpumemshim_attach_v1 gpumemshim_loader_lock_v1 __asan_default_options
     InitializeInjection InitializeInjectionNvtx2 InitializeInjectionNvtx2_fnptr
     nvtxMarkA nvtxMarkW nvtxMarkEx nvtxRangePushA nvtxRangePushW nvtxRangePushEx nvtxRangePop
     nvtxRangeStartA nvtxRangeStartW nvtxRangeStartEx nvtxRangeEnd
+    ncclCommInitRank ncclCommInitRankConfig ncclCommInitRankScalable ncclCommInitAll ncclCommSplit
     _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE
     _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE
     _ZN3c1016CachingAllocator26AcceleratorAllocatorConfig24roundup_power2_divisionsEm

@@ -83,6 +83,20 @@ int VisitNeeded(dl_phdr_info* object, size_t, void* data) {
   return 1;
 }
 
+struct InObject {
+  uintptr_t address;
+  const char* symbol;
+  void* found;
+};
+
+int VisitObjectOf(dl_phdr_info* object, size_t, void* data) {
+  auto* query = static_cast<InObject*>(data);
+  if (!Holds(*object, query->address)) return 0;
+  if (const ElfW(Dyn)* entry = DynamicOf(*object); entry != nullptr)
+    query->found = FindInTable(ReadSymbolTable(entry, object->dlpi_addr), query->symbol);
+  return 1;
+}
+
 struct Owner {
   uintptr_t address;
   const char* file_prefix;
@@ -127,6 +141,12 @@ bool FindNeeded(const void* address, const char* prefix, char* name, size_t capa
   Needed needed{reinterpret_cast<uintptr_t>(address), prefix, name, capacity, false};
   loader::Iterate(&VisitNeeded, &needed);
   return needed.found;
+}
+
+void* FindInObjectOf(const void* address, const char* symbol) {
+  InObject query{reinterpret_cast<uintptr_t>(address), symbol, nullptr};
+  loader::Iterate(&VisitObjectOf, &query);
+  return query.found;
 }
 
 void* FindNext(const char* symbol) {

@@ -36,6 +36,9 @@ bool FindLoadedPath(const char* file_prefix, char* path, size_t path_capacity);
 // Copies the first name beginning with `prefix` among the libraries that the object around `address` was linked with.
 bool FindNeeded(const void* address, const char* prefix, char* name, size_t capacity);
 
+// The default-version definition of `symbol` in the object around `address`.
+void* FindInObjectOf(const void* address, const char* symbol);
+
 // True where `address` lies in our own mapping.
 bool IsOwnAddress(const void* address);
 

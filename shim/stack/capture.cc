@@ -68,12 +68,14 @@ bool IsOwn(const void* pc) {
   return value - start < reinterpret_cast<uintptr_t>(&_end) - start && pc != &GpumemNodeReturn;
 }
 
-// Our frames stand at the top, the unwinder's own may stand above them.
+// Our frames stand at the top, the unwinder's own may stand above them. Further out may be a hook that is still in its
+// real call (a communicator of NCCL is made): what lies between is part of the stack.
 uint32_t CountOwn(void* const* pcs, uint32_t count) {
+  const uint32_t most = count < kOwnFrames ? count : kOwnFrames;
   uint32_t own = 0;
-  for (uint32_t i = 0; i < count && i < kOwnFrames; ++i) {
-    if (IsOwn(pcs[i])) own = i + 1;
-  }
+  while (own < most && !IsOwn(pcs[own])) ++own;
+  if (own == most) return 0;
+  while (own < most && IsOwn(pcs[own])) ++own;
   return own;
 }
 

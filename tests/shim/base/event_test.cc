@@ -62,7 +62,8 @@ TEST(EventTest, KindsAreTheSchemas) {
   EXPECT_EQ(Number(EventKind::kExistingEnd), pb::EXISTING_END);
   EXPECT_EQ(Number(EventKind::kAllocatorUse), pb::ALLOCATOR_USE);
   EXPECT_EQ(Number(EventKind::kTensorData), pb::TENSOR_DATA);
-  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kLocalMemory));
+  EXPECT_EQ(Number(EventKind::kCommunicator), pb::COMMUNICATOR);
+  EXPECT_EQ(pb::EventKind_MAX, Number(EventKind::kCommunicator));
 }
 
 TEST(EventTest, LayersAndMemoryAreTheSchemas) {

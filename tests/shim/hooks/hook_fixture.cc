@@ -41,6 +41,8 @@ std::string KindName(EventKind kind) {
       return "Saved";
     case EventKind::kLocalMemory:
       return "LocalMemory";
+    case EventKind::kCommunicator:
+      return "Communicator";
     default:
       return "kind " + std::to_string(number);
   }

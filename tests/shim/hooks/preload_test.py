@@ -98,7 +98,7 @@ class Preload(unittest.TestCase):
         table = subprocess.run(["nm", "-D", "--defined-only", SHIM], capture_output=True, text=True, check=True).stdout
         for row in table.splitlines():
             name = row.split()[-1]
-            self.assertRegex(name, r"^(dlsym|dlvsym|_exit|_Exit|__cxa_at_quick_exit|__asan_default_options|InitializeInjection\w*|gpumemshim_\w*|nvtx\w*|cu[A-Z]\w*|cuda[A-Z]\w*|_ZN3c1027reportMemoryUsageToProfiler\w*|"
+            self.assertRegex(name, r"^(dlsym|dlvsym|_exit|_Exit|__cxa_at_quick_exit|__asan_default_options|InitializeInjection\w*|gpumemshim_\w*|nvtx\w*|ncclComm(Init\w+|Split)|cu[A-Z]\w*|cuda[A-Z]\w*|_ZN3c1027reportMemoryUsageToProfiler\w*|"
                                    r"_ZN2at15sequence_number17get_and_incrementEv|_ZN2at4_ops13record_stream4call\w*|_ZN2at4cuda7MemPoolC1\w*|_ZN3c104cuda17getStreamFromPool\w*|_ZNK2at10TensorBase8set_data\w*|_ZN5torch8autograd13SavedVariableC1\w*|"
                                    r"_ZN5torch8autograd4impl16grad_accumulator\w*|_ZN5torch8autograd6Engine17evaluate_function\w*|"
                                    r"_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig24roundup_power2_divisionsEm|"
