@@ -28,8 +28,10 @@
 #include "replay/mark_log.h"
 #include "replay/owners.h"
 #include "replay/state/accounts.h"
+#include "replay/state/communicators.h"
 #include "replay/state/residual_memory.h"
 #include "trace/event_batch.h"
+#include "trace/stack_table.h"
 
 namespace gpumem {
 
@@ -53,6 +55,9 @@ struct StackUse {
   uint64_t oldest_ns = 0;  // time of the oldest allocation in it
   uint64_t newest_ns = 0;
   std::string api;  // function that allocated, where all of them agree
+  // Only in MemoryBreakdown::other, where they tell one use of a stack from another; else 0.
+  uint32_t thread = 0;        // the trace's number of it
+  uint32_t communicator = 0;  // Communicator::number that was being made; 0 = none
 };
 
 // The exact live set of one device at one instant.
@@ -185,7 +190,8 @@ struct MemoryBreakdown {
   MeasureValues values;
   DriverUse driver;
   uint64_t host_pinned = 0, managed = 0, imported = 0;  // of the whole process, in no device's share
-  std::vector<StackUse> other;                          // what `values.other` is made of, by stack, largest first
+  std::vector<StackUse> other;                          // what `values.other` is made of, largest first
+  std::map<uint32_t, ThreadInfo> threads;               // by StackUse::thread of `other`
   bool has_reading = false;
   DeviceReading reading;  // the sample that says most about this instant
   // The sample saw this very state of memory. Else what changed between the two is added: the sums below are derived.
@@ -346,11 +352,12 @@ struct Analysis {
       notes;  // what the numbers rest on: inferred pools, record_stream, totals that disagree with PyTorch's own
   std::vector<DeviceAnalysis> devices;
   std::vector<OomEvent> ooms;
-  std::vector<OwnersMoment> owners;       // looks at who keeps GPU memory, in the order of time
-  std::vector<ExistingAtStart> existing;  // what is known of memory from before, for each late start
-  MarkLog marks;                          // what the program said about itself, and when recording was on
-  bool snapshot = false;                  // a copy of the trace while the program went on; complete up to there
-  std::vector<ServedRetries> retries;     // by device
+  std::vector<OwnersMoment> owners;         // looks at who keeps GPU memory, in the order of time
+  std::vector<Communicator> communicators;  // of NCCL, by number
+  std::vector<ExistingAtStart> existing;    // what is known of memory from before, for each late start
+  MarkLog marks;                            // what the program said about itself, and when recording was on
+  bool snapshot = false;                    // a copy of the trace while the program went on; complete up to there
+  std::vector<ServedRetries> retries;       // by device
   SamplingInfo sampling;
   uint64_t host_pinned_peak = 0, host_pinned_end = 0;
   // Not part of any device's total: managed memory migrates, imported memory belongs to another owner.

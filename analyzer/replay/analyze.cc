@@ -110,8 +110,7 @@ class DeviceAnalyst {
     if (out_->peak_total.bytes > 0) {
       looks->push_back({out_->peak_total.event_index, [this](const LiveState& state) {
                           const SeriesPeak& peak = out_->peak_total;
-                          out_->breakdown_at_peak =
-                              TakeBreakdown(state, slot_, peak.time_ns, peak.event_index, *names_);
+                          out_->breakdown_at_peak = TakeBreakdown(state, slot_, peak.time_ns, *names_);
                         }});
     }
     AddGrowthLooks(looks);
@@ -143,7 +142,7 @@ class DeviceAnalyst {
     out_->residual = state.residual().device(slot_);
     out_->leaks.at_end_torch = CollectLiveSet(state, slot_, Measure::kAllocated, end_ns, last, *names_);
     out_->leaks.at_end_cuda = CollectLiveSet(state, slot_, Measure::kOther, end_ns, last, *names_);
-    out_->breakdown_at_end = TakeBreakdown(state, slot_, end_ns, last, *names_);
+    out_->breakdown_at_end = TakeBreakdown(state, slot_, end_ns, *names_);
     FragmentationDetail detail = DetailFragmentation(state, slot_, end_ns);
     out_->fragmentation.at_end = detail.all;
     out_->fragmentation.pins_at_end = std::move(detail.pins);
@@ -232,6 +231,7 @@ void AnalyzeDevices(const AnalyzeOptions& options, TraceReader* reader, FirstPas
   for (DeviceAnalyst& analyst : analysts) analyst.AddLooks(&looks);
   Revisit(reader, pass->checkpoints(), std::move(looks));
   EstimateExpandableFits(reader, pass->checkpoints(), &analysis->ooms);
+  analysis->communicators = pass->Communicators();
   analysis->owners = OwnersAtMoments(reader, pass->checkpoints(), names.objects(), pass->until_ns());
   for (DeviceAnalyst& analyst : analysts) analyst.Finish(analysis->cupti);
 }

@@ -203,8 +203,7 @@ uint64_t EstimateContexts(const CounterLog& counters, uint32_t slot, const Drive
 
 }  // namespace
 
-MemoryBreakdown TakeBreakdown(const LiveState& state, uint32_t slot, uint64_t time_ns, uint64_t event_index,
-                              const StackTable& names) {
+MemoryBreakdown TakeBreakdown(const LiveState& state, uint32_t slot, uint64_t time_ns, const StackTable& names) {
   MemoryBreakdown breakdown;
   const Accounts& accounts = state.accounts();
   breakdown.any = true;
@@ -214,7 +213,10 @@ MemoryBreakdown TakeBreakdown(const LiveState& state, uint32_t slot, uint64_t ti
   breakdown.host_pinned = accounts.host_pinned;
   breakdown.managed = accounts.managed;
   breakdown.imported = accounts.imported;
-  breakdown.other = std::move(CollectLiveSet(state, slot, Measure::kOther, time_ns, event_index, names).stacks);
+  breakdown.other = CollectOther(state, slot, names);
+  for (const StackUse& use : breakdown.other) {
+    if (const ThreadInfo* const thread = names.thread(use.thread)) breakdown.threads[use.thread] = *thread;
+  }
   return breakdown;
 }
 

@@ -93,11 +93,10 @@ class CounterLog {
 
 // How this process's share of a device is made up at one instant. Pure functions.
 //
-//   MemoryBreakdown breakdown = TakeBreakdown(state, slot, time_ns, event_index, names);  // from the state itself
+//   MemoryBreakdown breakdown = TakeBreakdown(state, slot, time_ns, names);  // from the state itself
 //   CompleteBreakdown(counters, slot, true, cupti, device, &breakdown);  // once all samples were read
 
-MemoryBreakdown TakeBreakdown(const LiveState& state, uint32_t slot, uint64_t time_ns, uint64_t event_index,
-                              const StackTable& names);
+MemoryBreakdown TakeBreakdown(const LiveState& state, uint32_t slot, uint64_t time_ns, const StackTable& names);
 
 // Lays the sample that says most about the instant beside it. What changed between the two is added to what the sample
 // says, so that a share can be stated for instants that nobody sampled. `all_calls_seen`: what is beyond the record

@@ -14,6 +14,7 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kMaxDisagreements = 3;
+constexpr size_t kMostCommunicators = 4096;
 
 uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
 
@@ -82,6 +83,23 @@ void FirstPass::SettleSamples(const EventBatch& batch, size_t i) {
   counters_.Settle(instant, state().accounts());
 }
 
+// Its second event may know more: of a split, its ranks.
+void FirstPass::TakeCommunicator(const EventRow& row) {
+  const auto number = static_cast<uint32_t>(row.handle);
+  if (communicators_.size() >= kMostCommunicators && communicators_.count(number) == 0) return;
+  Communicator& made = communicators_[number];
+  made.number = number;
+  if (made.stack_id == 0) made.stack_id = row.stack;
+  if (row.requested_size != 0) made.ranks = static_cast<uint32_t>(std::min<uint64_t>(row.requested_size, UINT32_MAX));
+  if (row.stream != 0 && row.stream <= UINT32_MAX) made.rank = static_cast<int64_t>(row.stream) - 1;
+}
+
+std::vector<Communicator> FirstPass::Communicators() const {
+  std::vector<Communicator> all;
+  for (const auto& [number, made] : communicators_) all.push_back(made);
+  return all;
+}
+
 bool FirstPass::Take(const EventBatch& batch, size_t i, const EventBatch* following) {
   const uint64_t index = replay_.index();
   const uint32_t kind = batch.kind(i);
@@ -102,6 +120,8 @@ bool FirstPass::Take(const EventBatch& batch, size_t i, const EventBatch* follow
     streams_.TakeUse(batch, i);
     return true;
   }
+  if (kind == trace::COMMUNICATOR) [[unlikely]]
+    TakeCommunicator(batch.Row(i));
   if (IsExisting(kind)) [[unlikely]] {
     if (kind == trace::EXISTING_END) existing_.End(batch.result(i));
     return true;

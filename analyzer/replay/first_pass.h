@@ -72,6 +72,7 @@ class FirstPass : private ReplayVisitor {
   uint64_t program_end_ns() const { return program_end_ns_; }
   // Bytes that PyTorch may reserve on a device, where the program limits it.
   const std::map<int, uint64_t>& torch_limits() const { return torch_limits_; }
+  std::vector<Communicator> Communicators() const;
   // The window that options ask for, in absolute time, and its outermost events. kNoEvent: nothing lies before.
   uint64_t window_start_ns() const { return from_ns_; }
   uint64_t window_end_ns() const { return std::min(to_ns_, end_ns_); }
@@ -85,6 +86,7 @@ class FirstPass : private ReplayVisitor {
   void AfterSnapshot(const std::vector<LiveSnapshotBatch>& live_snapshot);
   void BeginBatch();
   void TakeItems(const std::vector<BatchStream::Item>& items);
+  void TakeCommunicator(const EventRow& row);
   void OpenWindow();
   void Measure(uint32_t slot);
   void SettleSamples(const EventBatch& batch, size_t i);
@@ -123,6 +125,7 @@ class FirstPass : private ReplayVisitor {
   uint64_t clock_ns_ = 0;  // latest time so far: events of two threads may be out of order by a little
   uint64_t last_before_window_ = kNoEvent, last_in_window_ = kNoEvent;
   std::map<int, uint64_t> torch_limits_;
+  std::map<uint32_t, Communicator> communicators_;
   uint64_t program_end_event_ = kNoEvent, program_end_ns_ = 0;
 };
 

@@ -13,10 +13,13 @@
 namespace gpumem {
 namespace {
 
-using Key = std::tuple<uint64_t, uint8_t, uint8_t>;  // stack, layer, memory
+using Key = std::tuple<uint64_t, uint8_t, uint8_t, uint32_t, uint32_t>;  // stack, layer, memory, thread, communicator
 
 class Groups {
  public:
+  // `apart`: threads and communicators are told apart.
+  explicit Groups(bool apart = false) : apart_(apart) {}
+
   void Add(const Key& key, uint64_t bytes, uint64_t time_ns, uint32_t api) {
     const auto [it, is_new] = groups_.try_emplace(key);
     Group& group = it->second;
@@ -32,7 +35,8 @@ class Groups {
 
   void AddBlocks(const LiveState& state, uint32_t slot) {
     state.blocks().ForEach([&](const TorchBlock& block) {
-      if (block.slot == slot) Add({block.stack, trace::TORCH, trace::DEVICE}, block.size, block.time_ns, block.api);
+      if (block.slot == slot)
+        Add({block.stack, trace::TORCH, trace::DEVICE, 0, 0}, block.size, block.time_ns, block.api);
     });
   }
 
@@ -40,12 +44,12 @@ class Groups {
     const CudaMemory& cuda = state.cuda();
     cuda.allocations().ForEach([&](const CudaAllocation& allocation) {
       if (allocation.slot != slot || !(allocation.torch ? segments : others && cuda.InOther(allocation))) return;
-      Add({allocation.stack, allocation.layer, allocation.memory}, allocation.size, allocation.time_ns, allocation.api);
+      Add(KeyOf(allocation), allocation.size, allocation.time_ns, allocation.api);
     });
     cuda.physicals().ForEach([&](const PhysicalHandle& physical) {
       if (physical.slot != slot || !physical.counted) return;
       if (!(physical.torch ? segments : others && cuda.InOther(physical))) return;
-      Add({physical.stack, physical.layer, physical.memory}, physical.size, physical.time_ns, physical.api);
+      Add(KeyOf(physical), physical.size, physical.time_ns, physical.api);
     });
   }
 
@@ -54,7 +58,7 @@ class Groups {
     uses.reserve(groups_.size());
     for (auto& [key, group] : groups_) {
       StackUse& use = group.use;
-      std::tie(use.stack_id, use.layer, use.memory) = key;
+      std::tie(use.stack_id, use.layer, use.memory, use.thread, use.communicator) = key;
       if (group.api != 0) use.api = names.string(group.api);
       uses.push_back(std::move(use));
     }
@@ -64,8 +68,8 @@ class Groups {
 
   static void SortUses(std::vector<StackUse>* uses) {
     std::sort(uses->begin(), uses->end(), [](const StackUse& a, const StackUse& b) {
-      return std::make_tuple(b.bytes, a.stack_id, a.layer, a.memory) <
-             std::make_tuple(a.bytes, b.stack_id, b.layer, b.memory);
+      return std::make_tuple(b.bytes, a.stack_id, a.layer, a.memory, a.thread, a.communicator) <
+             std::make_tuple(a.bytes, b.stack_id, b.layer, b.memory, b.thread, b.communicator);
     });
   }
 
@@ -77,6 +81,12 @@ class Groups {
     StackUse use;
     uint32_t api = 0;
   };
+  template <typename Memory>
+  Key KeyOf(const Memory& memory) const {
+    return {memory.stack, memory.layer, memory.memory, apart_ ? memory.thread : 0, apart_ ? memory.communicator : 0};
+  }
+
+  bool apart_;
   absl::flat_hash_map<Key, Group> groups_;
   uint64_t bytes_ = 0;
   uint64_t count_ = 0;
@@ -98,7 +108,7 @@ LiveSet CollectLiveSet(const LiveState& state, uint32_t slot, Measure measure, u
                          : measure == Measure::kReserved || measure == Measure::kTotal ? device.lost_reserved
                                                                                        : 0;
     // Whatever it was that a gap in the file hides: alive, and of no known origin.
-    if (lost > 0) groups.Add({0, trace::TORCH, trace::DEVICE}, static_cast<uint64_t>(lost), time_ns, 0);
+    if (lost > 0) groups.Add({0, trace::TORCH, trace::DEVICE, 0, 0}, static_cast<uint64_t>(lost), time_ns, 0);
   }
   LiveSet set;
   set.device = DeviceOfSlot(slot);
@@ -110,6 +120,12 @@ LiveSet CollectLiveSet(const LiveState& state, uint32_t slot, Measure measure, u
   set.block_count = groups.count();
   set.stacks = groups.Sorted(names);
   return set;
+}
+
+std::vector<StackUse> CollectOther(const LiveState& state, uint32_t slot, const StackTable& names) {
+  Groups groups(/*apart=*/true);
+  groups.AddCuda(state, slot, /*segments=*/false, /*others=*/true);
+  return groups.Sorted(names);
 }
 
 void AddNotRecorded(uint64_t stated, LiveSet* set) {
@@ -137,10 +153,10 @@ std::vector<StackUse> CollectUse(const LiveState& state, uint32_t slot, const St
 
 std::vector<StackUse> Growth(const std::vector<StackUse>& before, const std::vector<StackUse>& after) {
   std::map<Key, const StackUse*> old;
-  for (const StackUse& use : before) old[{use.stack_id, use.layer, use.memory}] = &use;
+  for (const StackUse& use : before) old[{use.stack_id, use.layer, use.memory, 0, 0}] = &use;
   std::vector<StackUse> grown;
   for (const StackUse& use : after) {
-    const auto it = old.find({use.stack_id, use.layer, use.memory});
+    const auto it = old.find({use.stack_id, use.layer, use.memory, 0, 0});
     const uint64_t bytes = it == old.end() ? 0 : it->second->bytes;
     const uint64_t count = it == old.end() ? 0 : it->second->count;
     if (use.bytes <= bytes) continue;

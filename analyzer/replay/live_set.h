@@ -20,6 +20,9 @@ namespace gpumem {
 LiveSet CollectLiveSet(const LiveState& state, uint32_t slot, Measure measure, uint64_t time_ns, uint64_t event_index,
                        const StackTable& names);
 
+// Measure::kOther, also by the thread that allocated and the communicator of NCCL that was being made.
+std::vector<StackUse> CollectOther(const LiveState& state, uint32_t slot, const StackTable& names);
+
 // What PyTorch says that it held beyond what the set has: alive, and of no known origin.
 void AddNotRecorded(uint64_t stated, LiveSet* set);
 

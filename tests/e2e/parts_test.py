@@ -27,8 +27,8 @@ class PartsTest(unittest.TestCase):
             answer = truth.report(SETUP, trace, "--no-replay")
         breakdown = answer["devices"][0]["breakdown"]["at_peak"]
         parts = breakdown["parts"]
-        nccl = [part["bytes"] for part in parts if part["label"].startswith("NCCL")]
-        self.assertEqual(nccl, [NCCL_MIB * MIB] * 2, parts)
+        nccl = [(part["communicator"], part["ranks"], part["rank"], part["bytes"]) for part in parts if part["library"] == "NCCL"]
+        self.assertEqual(nccl, [(1, 1, 0, NCCL_MIB * MIB), (2, 1, 0, NCCL_MIB * MIB)], parts)
         local = [part["bytes"] for part in parts if part["part"] == "local_memory"]
         self.assertEqual(local, [(16384 - 1024) * THREADS], parts)
         self.assertEqual([part["bytes"] for part in parts if part["label"].startswith("the program")], [10 * MIB], parts)

@@ -62,8 +62,19 @@ Datum PartListDatum(const MemoryBreakdown& breakdown, const ReportInput& input) 
     parts.push_back(Datum::Object(
         {{"part", part.name,
           "`pytorch_allocated`, `pytorch_idle`, `library` (memory outside PyTorch's cache, by who asked), `pool_idle`, "
-          "`graphs`, `contexts`, `modules`, `static_variables` and `unseen_calls` (both by CUPTI alone), `rounding`"},
-         {"label", part.label, "the same for people; a library's name"},
+          "`graphs`, `contexts`, `modules`, `local_memory`, `static_variables` and `unseen_calls` (both by CUPTI "
+          "alone), "
+          "`rounding`"},
+         {"label", part.label, "the same for people"},
+         {"library", Datum::TextOrNull(part.asked.library), "of a `library`: its name"},
+         {"line", Datum::TextOrNull(part.asked.line), "of a `library`: the program's line that made it ask"},
+         {"threads", Datum::If(!part.asked.threads.empty(), part.asked.threads.size()),
+          "of a `library`: in how many threads; null = not known"},
+         {"communicator", Datum::If(part.asked.communicator != 0, part.asked.communicator),
+          "of NCCL: its communicator's number in the process; null where it was allocated otherwise, or that is not "
+          "known"},
+         {"ranks", Datum::If(part.asked.ranks != 0, part.asked.ranks), "of the communicator"},
+         {"rank", Datum::If(part.asked.rank >= 0, part.asked.rank), "of this process in the communicator"},
          {"bytes", part.bytes},
          {"basis", BasisName(part.basis), "`measured`, `derived` (computed from what was measured) or `unknown`"}},
         JsonLayout::kOneLine));

@@ -4,12 +4,9 @@
 #include "answers/parts/breakdown_parts.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "answers/report/stack_rows.h"
 #include "base/format.h"
 
 namespace gpumem {
@@ -17,36 +14,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 // Below this share and size, a rest is not worth a guess.
-constexpr size_t kMaxAskers = 8;  // of a library
 constexpr uint64_t kSmallRest = 4 * kMiB, kSmallShare = 200;
-
-struct Library {
-  absl::string_view file;  // how its name begins
-  absl::string_view name;
-};
-constexpr Library kLibraries[] = {
-    {"libnccl", "NCCL"},
-    {"libcublas", "cuBLAS"},
-    {"libcudnn", "cuDNN"},
-    {"libcusolver", "cuSOLVER"},
-    {"libcusparse", "cuSPARSE"},
-    {"libcufft", "cuFFT"},
-    {"libcurand", "cuRAND"},
-    {"libnvshmem", "NVSHMEM"},
-    {"libnvinfer", "TensorRT"},
-    {"libcutensor", "cuTENSOR"},
-    {"librmm", "RAPIDS RMM"},
-    {"libcudf", "RAPIDS"},
-    {"libcupti", "CUPTI"},
-    {"libnvrtc", "NVRTC"},
-    {"libcufile", "cuFile"},
-    {"libc10", "PyTorch past its cache"},
-    {"libtorch", "PyTorch past its cache"},
-};
-// Between the caller and the driver: never who asked.
-constexpr absl::string_view kPassedOver[] = {"libcuda.so", "libcudart", "libgpumemshim", "libc.so", "libpthread"};
-
-absl::string_view FileOf(absl::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 uint64_t Magnitude(int64_t value) {
   return value < 0 ? ~static_cast<uint64_t>(value) + 1 : static_cast<uint64_t>(value);
@@ -58,71 +26,10 @@ absl::string_view BasisName(Basis basis) {
   return basis == Basis::kMeasured ? "measured" : basis == Basis::kDerived ? "derived" : "unknown";
 }
 
-std::string LibraryOf(const std::vector<ResolvedFrame>& frames) {
-  constexpr absl::string_view kProgram = "the program";
-  for (const ResolvedFrame& frame : frames) {
-    if (frame.python) return std::string(kProgram);
-    const absl::string_view file = FileOf(frame.module);
-    const auto begins = [&](absl::string_view name) { return absl::StartsWith(file, name); };
-    if (file.empty() || std::any_of(std::begin(kPassedOver), std::end(kPassedOver), begins)) continue;
-    for (const Library& library : kLibraries) {
-      if (begins(library.file)) return std::string(library.name);
-    }
-    return std::string(kProgram);
-  }
-  return std::string(kProgram);
-}
-
-namespace {
-
-// What one library, or the program, asked CUDA for.
-struct Asked {
-  std::string library;
-  std::vector<StackUse> uses;
-  uint64_t bytes = 0;
-};
-
-// Largest first.
-std::vector<Asked> ByLibrary(const std::vector<StackUse>& uses, const ReportInput& input) {
-  std::map<std::string, Asked> libraries;
-  for (const StackUse& use : uses) {
-    std::string library = LibraryOf(input.stacks->Frames(use.stack_id));
-    Asked& asked = libraries[library];
-    asked.library = std::move(library);
-    asked.uses.push_back(use);
-    asked.bytes += use.bytes;
-  }
-  std::vector<Asked> sorted;
-  for (auto& [library, asked] : libraries) sorted.push_back(std::move(asked));
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Asked& a, const Asked& b) { return a.bytes > b.bytes; });
-  return sorted;
-}
-
-// A communicator, a handle: what several lines of the program made a library ask for is a part each.
-std::vector<BreakdownPart> PartsOf(const Asked& asked, const ReportInput& input) {
-  const std::vector<StackGroup> lines = GroupStacks(asked.uses, input, /*by_stack=*/false);
-  const auto label = [&](absl::string_view site) { return absl::StrCat(asked.library, ", asked by ", site); };
-  if (lines.size() < 2) return {{"library", asked.library, asked.bytes, Basis::kMeasured}};
-  std::vector<BreakdownPart> parts;
-  uint64_t rest = asked.bytes;
-  for (size_t i = 0; i < std::min(lines.size(), kMaxAskers); ++i) {
-    const StackUse& use = lines[i].use;
-    parts.push_back(
-        {"library",
-         absl::StrCat(label(lines[i].view.site), use.count > 1 ? absl::StrCat(", ", use.count, " pieces") : ""),
-         use.bytes, Basis::kMeasured});
-    rest -= std::min(rest, use.bytes);
-  }
-  if (rest != 0) parts.push_back({"library", label("other lines"), rest, Basis::kMeasured});
-  return parts;
-}
-
-}  // namespace
-
 std::vector<BreakdownPart> PartsOf(const MemoryBreakdown& breakdown, const ReportInput& input) {
   std::vector<BreakdownPart> parts;
   const auto add = [&](std::string name, std::string label, uint64_t bytes, Basis basis) {
-    if (bytes > 0) parts.push_back({std::move(name), std::move(label), bytes, basis});
+    if (bytes > 0) parts.push_back({std::move(name), std::move(label), bytes, basis, {}});
   };
   const MeasureValues& values = breakdown.values;
   const uint64_t in_segments = std::min(values.allocated, values.reserved);
@@ -130,10 +37,11 @@ std::vector<BreakdownPart> PartsOf(const MemoryBreakdown& breakdown, const Repor
   add("pytorch_idle", "PyTorch: reserved, idle", values.reserved - in_segments, Basis::kMeasured);
 
   uint64_t named = 0;
-  for (const Asked& asked : ByLibrary(breakdown.other, input)) {
-    for (BreakdownPart& part : PartsOf(asked, input))
-      if (part.bytes > 0) parts.push_back(std::move(part));
+  for (LibraryPart& asked : LibraryParts(breakdown, input)) {
     named += asked.bytes;
+    if (asked.bytes == 0) continue;
+    parts.push_back({"library", asked.label, asked.bytes, Basis::kMeasured, {}});
+    parts.back().asked = std::move(asked);
   }
   add("library", "the program", values.other - std::min(named, values.other), Basis::kMeasured);
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "answers/parts/library_parts.h"
 #include "ledger/load/input.h"
 #include "replay/analysis.h"
 
@@ -31,14 +32,14 @@ struct BreakdownPart {
   std::string label;  // for people: "PyTorch: allocated", "NCCL"
   uint64_t bytes = 0;
   Basis basis = Basis::kMeasured;
+  LibraryPart asked;  // of the part "library": more about it
+
+  // What it is, without numbers that change: the same at two instants.
+  const std::string& Key() const { return asked.key.empty() ? name : asked.key; }
 };
 
 // In the order in which they are printed; parts of 0 bytes are left out, but for PyTorch's where it is used.
 std::vector<BreakdownPart> PartsOf(const MemoryBreakdown& breakdown, const ReportInput& input);
-
-// Which library asked for memory, by the innermost native frame that is not CUDA's own: "NCCL", "cuBLAS", ...; PyTorch
-// where it asked past its cache; else the program. Never empty.
-std::string LibraryOf(const std::vector<ResolvedFrame>& frames);
 
 // Of MemoryBreakdown::process.
 Basis BasisOfProcess(const MemoryBreakdown& breakdown);

@@ -35,23 +35,25 @@ std::string SignedBytes(int64_t bytes) {
 std::vector<Row> PartRows(const MemoryBreakdown& peak, const MemoryBreakdown& end, const ReportInput& input) {
   std::vector<Row> rows;
   const std::vector<BreakdownPart> at_peak = PartsOf(peak, input), at_end = PartsOf(end, input);
-  const auto find = [](const std::vector<BreakdownPart>& parts, const std::string& label) {
-    const auto it = std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.label == label; });
+  const auto find = [](const std::vector<BreakdownPart>& parts, const std::string& key) {
+    const auto it = std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.Key() == key; });
     return it == parts.end() ? nullptr : &*it;
   };
+  // Where their numbers differ (threads, modules) the larger one's label stands for both.
   const auto add = [&](const BreakdownPart& part) {
-    const BreakdownPart* first = find(at_peak, part.label);
-    const BreakdownPart* second = find(at_end, part.label);
+    const BreakdownPart* first = find(at_peak, part.Key());
+    const BreakdownPart* second = find(at_end, part.Key());
+    const bool is_more = first != nullptr && second != nullptr && second->bytes > first->bytes;
     std::string basis(BasisName(part.basis));
     if (first != nullptr && second != nullptr && first->basis != second->basis) {
       basis = absl::StrCat(BasisName(first->basis), " / ", BasisName(second->basis));
     }
-    rows.push_back({part.label, FormatBytes(first == nullptr ? 0 : first->bytes),
+    rows.push_back({is_more ? second->label : part.label, FormatBytes(first == nullptr ? 0 : first->bytes),
                     FormatBytes(second == nullptr ? 0 : second->bytes), std::move(basis)});
   };
   for (const BreakdownPart& part : at_peak) add(part);
   for (const BreakdownPart& part : at_end) {
-    if (find(at_peak, part.label) == nullptr) add(part);
+    if (find(at_peak, part.Key()) == nullptr) add(part);
   }
   return rows;
 }

@@ -159,8 +159,12 @@ void AddProcessTotal(const DeviceAnalysis& device, const ReportInput& input, Doc
   if (!peak.any || peak.process == kNotStated) return;
   uint64_t reserved = 0;
   std::vector<std::pair<std::string, uint64_t>> others;  // what a library asked for in several places is one here
-  for (const BreakdownPart& part : PartsOf(peak, input)) {
-    const std::string label = part.label.substr(0, part.label.find(','));
+  const std::vector<BreakdownPart> all = PartsOf(peak, input);
+  std::vector<LibraryPart> asked;
+  for (const BreakdownPart& part : all) asked.push_back(part.asked);
+  for (const BreakdownPart& part : all) {
+    const std::string label = part.asked.library.empty() ? part.label.substr(0, part.label.find(','))
+                                                         : LibraryTitle(asked, part.asked.library);
     if (absl::StartsWith(part.name, "pytorch_")) {
       reserved += part.bytes;
     } else if (!others.empty() && others.back().first == label) {

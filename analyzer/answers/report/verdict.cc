@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "answers/oom/oom_story.h"
+#include "answers/parts/library_parts.h"
 #include "answers/report/cupti_words.h"
 #include "answers/report/leak_words.h"
 #include "answers/report/owner_words.h"
@@ -35,8 +36,7 @@ constexpr uint64_t kLeastGrowth = uint64_t{1} << 20;
 constexpr uint64_t kLeastGrowthPercent = 2;  // of the peak
 constexpr uint64_t kWastePercent = 5;        // of reserved
 constexpr uint64_t kWastePercentWhenFull = 2;
-constexpr uint64_t kLeastWaste = uint64_t{64} << 20;
-constexpr uint64_t kLeastLocal = uint64_t{256} << 20;
+constexpr uint64_t kLeastWaste = uint64_t{64} << 20, kLeastLocal = uint64_t{256} << 20;
 constexpr uint64_t kRecursPercent = 98, kRemedyPercent = 5;  // of the peak
 constexpr size_t kMaxRanges = 3;
 
@@ -115,13 +115,13 @@ std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
 
 // What most of it is, where that is not PyTorch's.
 std::string MostlyBesideText(const DeviceAnalysis& device, const ReportInput& input) {
-  const LiveSet& live = device.at_peak_total;
-  std::vector<StackUse> beside;
-  for (const StackUse& use : device.breakdown_at_peak.other) beside.push_back(use);
-  const std::vector<StackGroup> lines = GroupStacks(beside, input, /*by_stack=*/false);
+  const std::vector<StackGroup> lines = GroupStacks(device.breakdown_at_peak.other, input, /*by_stack=*/false);
   if (lines.empty()) return "";
-  return absl::StrCat("CUDA memory beside PyTorch (", ShareCell(live.values.other, device.peak_total.bytes),
-                      "); top line ", lines.front().view.site, ", ", FormatBytes(lines.front().use.bytes));
+  const std::string library = LibraryOfMost(device.breakdown_at_peak, input);
+  const std::string share = ShareCell(device.at_peak_total.values.other, device.peak_total.bytes);
+  return absl::StrCat("CUDA memory beside PyTorch (", share,
+                      library.empty() ? "); top line " : absl::StrCat("), of ", library, "; top line "),
+                      lines.front().view.site, ", ", FormatBytes(lines.front().use.bytes));
 }
 
 std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {

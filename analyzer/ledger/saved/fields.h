@@ -48,7 +48,7 @@ GPUMEM_FIELDS(TensorInfo, role, name, of, root, shape, dtype, device, trainable,
 
 // Memory at an instant.
 GPUMEM_FIELDS(MeasureValues, allocated, reserved, other, total)
-GPUMEM_FIELDS(StackUse, stack_id, layer, memory, bytes, count, oldest_ns, newest_ns, api)
+GPUMEM_FIELDS(StackUse, stack_id, layer, memory, bytes, count, oldest_ns, newest_ns, api, thread, communicator)
 GPUMEM_FIELDS(LiveSet, device, measure, time_ns, event_index, bytes, values, block_count, stacks)
 GPUMEM_FIELDS(TimelinePoint, time_ns, max)
 GPUMEM_FIELDS(SeriesPeak, bytes, time_ns, event_index)
@@ -89,8 +89,8 @@ GPUMEM_FIELDS(CuptiBlock, device, bytes, from_ns, to_ns, is_static, in_measured_
 GPUMEM_FIELDS(CuptiUse, static_bytes, static_in_measured_bytes, unseen_bytes, unseen_count)
 GPUMEM_FIELDS(CuptiInfo, asked, state, library, version, error, began_ns, complete_until_ns, records, dropped_records,
               lost_records, unknown_records, only_cupti, compared)
-GPUMEM_FIELDS(MemoryBreakdown, any, time_ns, values, driver, host_pinned, managed, imported, other, has_reading,
-              reading, same_state, pool_idle, process, unexplained, context_estimate, cupti, cupti_known)
+GPUMEM_FIELDS(MemoryBreakdown, any, time_ns, values, driver, host_pinned, managed, imported, other, threads,
+              has_reading, reading, same_state, pool_idle, process, unexplained, context_estimate, cupti, cupti_known)
 GPUMEM_FIELDS(DeviceUse, samples, peak_used, peak_used_ns, peak_own, peak_own_ns, neighbours, readings)
 GPUMEM_FIELDS(ResidualUse, contexts, context_bytes, peak_context_bytes, modules, module_bytes, peak_module_bytes)
 GPUMEM_FIELDS(DeviceAnalysis, device, name, capacity, peak_allocated, peak_reserved, peak_total, peak_other, bound, end,
@@ -118,12 +118,13 @@ GPUMEM_FIELDS(ProcessInfo, program, executable, hostname, working_directory, wri
 GPUMEM_FIELDS(TraceGap, packets, events_known, events, from_ns, to_ns)
 GPUMEM_FIELDS(ExistingAtStart, time_ns, known, answered, result, blocks, segments, allocated_bytes, reserved_bytes,
               lost)
+GPUMEM_FIELDS(Communicator, number, ranks, rank, stack_id)
 GPUMEM_FIELDS(MarkEntry, time_ns, kind, tid, number, text)
 GPUMEM_FIELDS(RecordedSpan, from_ns, to_ns)
 GPUMEM_FIELDS(Analysis, path, file_bytes, process, complete, state, program_end_ns, recovered_events, end_unknown,
               damage, gaps, unsure_from_ns, origin_ns, end_ns, events, series, losses, cupti, notes, devices, ooms,
-              owners, existing, marks, snapshot, retries, sampling, host_pinned_peak, host_pinned_end, managed_peak,
-              managed_end, imported_peak, imported_end)
+              owners, communicators, existing, marks, snapshot, retries, sampling, host_pinned_peak, host_pinned_end,
+              managed_peak, managed_end, imported_peak, imported_end)
 
 // Memory by category.
 GPUMEM_FIELDS(AttributedUse, stack_id, layer, memory, category, evidence, part, name, module, stage, user_stage,

@@ -67,6 +67,9 @@ uint32_t CudaMemory::Apply(const EventRow& row, const Lookahead& ahead, Accounts
       return Bind(row, accounts);
     case trace::MULTICAST_UNBIND:
       return Unbind(row, ahead, accounts);
+    case trace::COMMUNICATOR:
+      open_communicators_.Apply(row);
+      return SlotOfDevice(row.device);
     default:
       return SlotOfDevice(row.device);  // failed calls and settings change nothing
   }
@@ -124,6 +127,7 @@ uint32_t CudaMemory::Allocate(const EventRow& row, KeySpace space, const Lookahe
   allocation.api = row.api;
   allocation.slot = slot;
   allocation.thread = row.thread;
+  allocation.communicator = open_communicators_.MakerOf(row.thread, slot);
   allocation.layer = static_cast<uint8_t>(row.layer);
   allocation.memory = space == kRegistered ? uint8_t{trace::HOST_PINNED} : static_cast<uint8_t>(row.memory);
   if (row.memory == trace::STREAM_ORDERED) {

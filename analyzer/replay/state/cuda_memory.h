@@ -35,6 +35,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "replay/state/accounts.h"
 #include "replay/state/address_index.h"
+#include "replay/state/communicators.h"
 #include "replay/state/lifetime_observer.h"
 #include "trace/event_batch.h"
 
@@ -108,7 +109,8 @@ struct CudaAllocation {
   uint32_t api = 0, live_blocks = 0;
   uint64_t context = 0;  // 0: the primary one of its device
   uint32_t slot = 0;
-  uint32_t thread = 0;  // that allocated it
+  uint32_t thread = 0;        // that allocated it
+  uint32_t communicator = 0;  // that was being made; 0 = none
   uint8_t layer = 0, memory = 0;
   bool torch = false;
   bool counted = false;  // towards its device, or, where !on_device, towards an account of its own
@@ -133,6 +135,7 @@ struct PhysicalHandle {
   uint32_t holds = 0;  // by multicast objects and arrays
   uint32_t slot = 0;
   uint32_t thread = 0;  // that made it
+  uint32_t communicator = 0;
   uint8_t layer = 0, memory = 0;
   bool torch = false;
   bool awaits_map = false;  // will be mapped into a torch segment; counts from then on
@@ -317,6 +320,7 @@ class CudaMemory {
   absl::flat_hash_map<uint32_t, Undo> undo_;  // by thread
   absl::flat_hash_map<uint64_t, Pool> pools_;
   absl::flat_hash_set<uint64_t> graph_addresses_;  // that nodes of graphs allocate
+  OpenCommunicators open_communicators_;
   std::vector<Hold> multicast_holds_, array_holds_;
   std::vector<std::pair<uint64_t, uint64_t>> lost_ranges_;
   uint64_t nameless_handles_ = 0;  // whose mapping ended and whose number nobody said; their releases are to come

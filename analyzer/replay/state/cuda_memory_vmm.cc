@@ -110,6 +110,7 @@ uint32_t CudaMemory::Create(const EventRow& row, const Lookahead& ahead, Account
   physical.refs = 1;
   physical.slot = SlotOfDevice(row.device);
   physical.thread = row.thread;
+  physical.communicator = open_communicators_.MakerOf(row.thread, physical.slot);
   physical.layer = static_cast<uint8_t>(row.layer);
   const bool is_special = row.memory == trace::PHYSICAL_HOST || row.memory == trace::MULTICAST;
   physical.memory = is_special ? static_cast<uint8_t>(row.memory) : uint8_t{trace::PHYSICAL};

@@ -39,7 +39,7 @@ TEST(MemoryBreakdown, EachLineSaysWhatItRestsOn) {
   EXPECT_THAT(text, HasSubstr("Reconciliation with nvidia-smi on GPU 0"));
   EXPECT_THAT(text, ::testing::ContainsRegex("PyTorch: allocated +36 GiB +5 GiB  measured"));
   EXPECT_THAT(text, ::testing::ContainsRegex("PyTorch: reserved, idle +10 GiB +41 GiB  measured"));
-  EXPECT_THAT(text, ::testing::ContainsRegex("NCCL +2 GiB +2 GiB  measured"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("NCCL, asked by [^\n]+ +2 GiB +2 GiB  measured"));
   EXPECT_THAT(text, ::testing::ContainsRegex("CUDA context +512 MiB +512 MiB  measured"));
   EXPECT_THAT(text, ::testing::ContainsRegex("loaded modules \\(12\\) +256 MiB"));
   EXPECT_THAT(text, ::testing::ContainsRegex("not explained +1.25 GiB +1.25 GiB  unknown"));
@@ -102,6 +102,65 @@ TEST(MemoryBreakdown, LibrariesByTheirInnermostFrame) {
   EXPECT_EQ(LibraryOf({cudart, own, Native("g", "/x/libcublas.so.12")}), "the program");
   EXPECT_EQ(LibraryOf({Python("f", "a.py", 1), Native("g", "/x/libnccl.so.2")}), "the program");
   EXPECT_EQ(LibraryOf({}), "the program");
+}
+
+// A use of the example's stack in NCCL, by a thread, for a communicator.
+StackUse OfNccl(const Example& example, uint64_t bytes, uint32_t thread, uint32_t communicator) {
+  StackUse use = example.analysis.devices[0].breakdown_at_peak.other.at(0);
+  use.bytes = bytes;
+  use.count = 1;
+  use.thread = thread;
+  use.communicator = communicator;
+  return use;
+}
+
+TEST(MemoryBreakdown, EachCommunicatorIsAPart) {
+  Example example = testing::SampledExample();
+  MemoryBreakdown& peak = example.analysis.devices[0].breakdown_at_peak;
+  peak.other = {OfNccl(example, 600 * kMiB, 1, 1), OfNccl(example, 300 * kMiB, 7, 1), OfNccl(example, 400 * kMiB, 1, 2),
+                OfNccl(example, 100 * kMiB, 1, 0)};
+  example.analysis.communicators = {{1, 8, 3, 0}, {2, 0, -1, 0}};
+  const std::vector<LibraryPart> parts = LibraryParts(peak, example.input());
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].label, "NCCL communicator 1 of 8 ranks (rank 3)");
+  EXPECT_EQ(parts[0].bytes, 900 * kMiB);
+  EXPECT_EQ(parts[1].label, "NCCL communicator 2");
+  EXPECT_EQ(parts[1].bytes, 400 * kMiB);
+  EXPECT_THAT(parts[2].label, ::testing::StartsWith("NCCL, asked by "));
+  EXPECT_EQ(parts[2].bytes, 100 * kMiB);
+  EXPECT_EQ(LibraryTitle(parts, "NCCL"), "NCCL (2 communicators)");
+}
+
+TEST(MemoryBreakdown, AHandleIsThatOfAThread) {
+  Example example = testing::SampledExample();
+  MemoryBreakdown& peak = example.analysis.devices[0].breakdown_at_peak;
+  peak.other = {OfNccl(example, 64 * kMiB, 1, 0), OfNccl(example, 64 * kMiB, 2, 0), OfNccl(example, 64 * kMiB, 3, 0),
+                OfNccl(example, 64 * kMiB, 4, 0)};
+  peak.threads = {
+      {1, {example.analysis.process.pid, "python"}}, {2, {9, "pt_autograd_0"}}, {3, {10, "python"}}, {4, {11, "w"}}};
+  std::vector<std::string> labels;
+  const std::vector<LibraryPart> parts = LibraryParts(peak, example.input());
+  for (const LibraryPart& part : parts) labels.push_back(part.label.substr(part.label.find("setup")));
+  EXPECT_THAT(labels, ::testing::UnorderedElementsAre("setup", "setup in PyTorch's backward thread",
+                                                      "setup in 2 other threads"));
+  EXPECT_EQ(LibraryTitle(parts, "NCCL"), "NCCL (4 threads)");
+}
+
+TEST(MemoryBreakdown, ManyCommunicatorsAreTheLargestAndTheRest) {
+  Example example = testing::SampledExample();
+  MemoryBreakdown& peak = example.analysis.devices[0].breakdown_at_peak;
+  const StackUse use = peak.other.at(0);
+  peak.other.clear();
+  for (uint32_t i = 1; i <= 20; ++i) {
+    peak.other.push_back(use);
+    peak.other.back().bytes = i * kMiB;
+    peak.other.back().communicator = i;
+  }
+  const std::vector<LibraryPart> parts = LibraryParts(peak, example.input());
+  ASSERT_EQ(parts.size(), 9u);
+  EXPECT_EQ(parts[0].communicator, 20u);
+  EXPECT_EQ(parts[8].label, "NCCL, 12 more communicators");
+  EXPECT_EQ(parts[8].bytes, 78 * kMiB);
 }
 
 TEST(MemoryBreakdown, GuessesOnlyAtWhatMatters) {
