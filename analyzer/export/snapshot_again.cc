@@ -214,7 +214,7 @@ absl::Status SnapshotAgain::WriteEntries(int device, PickleValue dict) {
     const EventBatch& batch = reader->batch();
     for (size_t i = 0; i < batch.count(); ++i) {
       const uint32_t kind = batch.kind(i);
-      const bool is_late = kind == kFreeCompleted;
+      const bool is_late = kind == kTorchFreeCompleted;
       if (batch.device(i) != device || batch.layer(i) != trace::TORCH ||
           (kind != trace::ALLOC && kind != trace::FREE && !is_late))
         continue;

@@ -8,7 +8,7 @@
 namespace gpumem {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestPickle = 64;
 
 }  // namespace
 
@@ -97,7 +97,7 @@ void PickledTree::Write(PickleValue value, int depth) {
     default:
       break;
   }
-  if (!value.is_container() || depth > kDeepest) return pickle_->None();
+  if (!value.is_container() || depth > kDeepestPickle) return pickle_->None();
   // Equal ones mostly share their memory.
   const std::pair<const PickleValue*, PickleValue::Type> key(tree_->Items(value).data(), value.type());
   if (key.first == nullptr) return WriteContainer(value, depth);

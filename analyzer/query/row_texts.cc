@@ -32,7 +32,7 @@ RowTexts::RowTexts(LoadedTrace* loaded, const LivesFacts* facts) : loaded_(loade
 void RowTexts::AddFixed() {
   constexpr int kLastKind = std::max<int>(trace::EventKind_MAX, kTorchReserved);
   for (int kind = 0; kind <= kLastKind; ++kind) {
-    const bool is_known = kind == kFreeCompleted || kind == kTorchReserved || trace::EventKind_IsValid(kind);
+    const bool is_known = kind == kTorchFreeCompleted || kind == kTorchReserved || trace::EventKind_IsValid(kind);
     kind_texts_.push_back(is_known && kind != 0 ? kinds_.Add(EventKindName(static_cast<uint32_t>(kind)))
                                                 : Dictionary::kNone);
   }

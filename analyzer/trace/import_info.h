@@ -25,8 +25,8 @@ inline constexpr auto kTorchFreeCompleted = static_cast<trace::EventKind>(51);
 
 // What PyTorch's allocator has reserved on the device from now on (size), by its own total, where its segments are not
 // known. Layer 0; only in imports. See trace.proto, EventKind.
-inline constexpr auto kTorchReserved = static_cast<trace::EventKind>(55);
-inline constexpr char kTorchReservedName[] = "KIND_55";  // in counts by kind
+inline constexpr auto kTorchReserved = static_cast<trace::EventKind>(56);
+inline constexpr char kTorchReservedName[] = "KIND_56";  // in counts by kind
 
 struct ImportInfo {
   std::string format, recorder,

@@ -33,9 +33,8 @@ namespace gpumem {
 namespace {
 
 constexpr uint64_t kLeastGrowth = uint64_t{1} << 20;
-constexpr uint64_t kLeastGrowthPercent = 2;  // of the peak
-constexpr uint64_t kWastePercent = 5;        // of reserved
-constexpr uint64_t kWastePercentWhenFull = 2;
+constexpr uint64_t kLeastGrowthPercent = 2;                       // of the peak
+constexpr uint64_t kWastePercent = 5, kWastePercentWhenFull = 2;  // of reserved
 constexpr uint64_t kLeastWaste = uint64_t{64} << 20, kLeastLocal = uint64_t{256} << 20;
 constexpr uint64_t kRecursPercent = 98, kRemedyPercent = 5;  // of the peak
 constexpr size_t kMaxRanges = 3;

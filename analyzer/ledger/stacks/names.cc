@@ -42,7 +42,7 @@ absl::string_view MemoryName(uint8_t memory) {
 }
 
 std::string EventKindName(uint32_t kind) {
-  if (kind == kFreeCompleted) return "free_completed";
+  if (kind == kTorchFreeCompleted) return "free_completed";
   if (kind == kTorchReserved) return "torch_reserved";
   const std::string& name = trace::EventKind_Name(static_cast<trace::EventKind>(kind));
   return name.empty() ? absl::StrCat(kind) : absl::AsciiStrToLower(name);
