@@ -26,6 +26,7 @@
 #include "import/profiler_trace.h"
 #include "import/snapshot_files.h"
 #include "import/torch_import.h"
+#include "import/xspace_profile.h"
 #include "trace/import_info.h"
 #include "trace/write/definition_builder.h"
 
@@ -82,6 +83,7 @@ constexpr ImportKind kKinds[] = {
      [](Importing file) { return ImportMemoryTimeline(file.source, file.path, std::move(file.sink)); }},
     {IsDeviceMemoryProfile,
      [](Importing file) { return ImportDeviceMemoryProfile(file.source, file.path, std::move(file.sink)); }},
+    {IsXSpace, [](Importing file) { return ImportXSpace(file.source, file.path, std::move(file.sink)); }},
     {IsSqlite, [](Importing file) { return ImportNsysReport(file.path, std::move(file.sink)); }},
     {IsJson, [](Importing file) { return ImportProfilerTrace(file.source, file.path, std::move(file.sink)); },
      "traceEvents schemaVersion"},
@@ -149,7 +151,8 @@ trace::Header ImportHeader(const std::string& path, const ImportResult& result, 
   const std::string file = path.substr(path.rfind('/') + 1);
   absl::string_view name = file;
   absl::ConsumeSuffix(&name, ".gz");
-  for (const absl::string_view ending : {".pickle", ".pkl", ".csv", ".json", ".prof", ".sqlite", ".html", ".txt"}) {
+  for (const absl::string_view ending :
+       {".pickle", ".pkl", ".csv", ".json", ".prof", ".pb", ".sqlite", ".html", ".txt"}) {
     if (absl::ConsumeSuffix(&name, ending)) break;
   }
   header.set_writer_version(GPUMEM_VERSION);

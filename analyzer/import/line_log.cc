@@ -153,14 +153,14 @@ LineKind ReadRmmDebug(absl::string_view line, LogLine* to) {
     to->time_ns = TimeOf(parts[1]).value_or(kNoTime);
   }
   const absl::string_view last = parts.back();
-  to->has_address = false;
+  to->has_address = absl::StartsWith(last, "0x") && HexOf(last, &row.address);
   if (*found == "D") {
     row.kind = trace::FREE;
     to->api = "rmm deallocate";
   } else if (absl::StartsWith(last, "FAILURE")) {
     row.kind = trace::ALLOC_FAILED;
     to->api = absl::StrCat("rmm allocate (", absl::StripAsciiWhitespace(last.substr(7)), ")");
-  } else if (found + 3 == parts.end()) {
+  } else if (!absl::StartsWith(found[2], "Upstream") && (found + 3 == parts.end() || to->has_address)) {
     row.kind = trace::ALLOC;
     to->api = "rmm allocate";
   } else {
@@ -205,8 +205,7 @@ constexpr LogKind kRmmCsv = {"RMM log", "RMM", ReadRmmCsv, "Record with rmm.rein
 constexpr LogKind kRmmDebug = {
     "RMM debug log", "RMM", ReadRmmDebug, "Set RMM_DEBUG_LOG_FILE",
     "RMM's debug log has no stacks and no date, and knows only what was allocated through RMM: failures always, "
-    "allocations and frees only where RMM was built to log at the level trace. Allocations have no address: frees are "
-    "matched by size."};
+    "allocations and frees only where RMM was built to log at the level trace."};
 constexpr LogKind kCupy = {
     "CuPy log", "CuPy", ReadCupy, "Record with cupy.cuda.memory_hooks.DebugPrintHook",
     "CuPy's DebugPrintHook states no times, no threads and no stacks, and knows only what arrays got from CuPy's pool, "
@@ -258,8 +257,8 @@ class LineLogImport {
   std::map<uint64_t, std::vector<uint64_t>> without_address_;  // addresses that were made, by size
   std::set<int> devices_;
   uint64_t next_address_ = 0x700000000000, blocks_ = 0;
-  uint64_t days_ = 0, last_ns_ = 0, lines_ = 0, odd_lines_ = 0, allocations_ = 0;
-  bool has_times_ = true;
+  uint64_t days_ = 0, last_ns_ = 0, lines_ = 0, odd_lines_ = 0;
+  bool has_times_ = true, has_addresses_ = false;
 };
 
 // 0, which is none, beyond the most that are told apart.
@@ -276,7 +275,7 @@ uint32_t LineLogImport::ThreadOf(absl::string_view name) {
 }
 
 absl::Status LineLogImport::Count(const LogLine& line) {
-  allocations_ += line.row.kind == trace::ALLOC ? 1 : 0;
+  has_addresses_ |= line.row.kind == trace::ALLOC && line.has_address;
   has_times_ &= line.time_ns != kNoTime;
   devices_.insert(line.row.device);
   return absl::OkStatus();
@@ -301,7 +300,9 @@ bool LineLogImport::GiveAddress(EventRow* row) {
 
 absl::Status LineLogImport::Write(LogLine line) {
   EventRow& row = line.row;
-  if (!line.has_address && !GiveAddress(&row)) return absl::OkStatus();
+  // A request is followed by what it got, where the log has that.
+  if (has_addresses_ && row.kind == trace::ALLOC && !line.has_address) return absl::OkStatus();
+  if (!has_addresses_ && !GiveAddress(&row)) return absl::OkStatus();
   row.layer = trace::RUNTIME;
   row.result = row.kind == trace::ALLOC_FAILED ? kOutOfMemory : 0;
   row.thread = ThreadOf(line.thread);
@@ -330,6 +331,8 @@ absl::Status LineLogImport::TakeLine(absl::string_view text, bool writes) {
 
 std::vector<std::string> LineLogImport::Notes() const {
   std::vector<std::string> notes = {std::string(kind_->note)};
+  if (kind_ == &kRmmDebug && !has_addresses_)
+    notes.push_back("Its allocations have no address: frees are matched by size.");
   if (kind_ != &kCupy && named_device_ < 0) notes.push_back("It names no device: all is shown as GPU 0.");
   if (odd_lines_ != 0) {
     notes.push_back(absl::StrCat(FormatCountOf(odd_lines_, "line", "lines"), " that could not be read ",
@@ -354,7 +357,7 @@ absl::StatusOr<ImportResult> LineLogImport::Run() {
   result.covers = lines_ == 0 ? "nothing" : kind_ == &kRmmCsv ? "run" : "window";
   result.has_stacks = false;
   result.has_times = has_times_;
-  result.has_lives = kind_ != &kRmmDebug;
+  result.has_lives = kind_ != &kRmmDebug || has_addresses_;
   result.notes = Notes();
   GPUMEM_RETURN_IF_ERROR(writer_.Begin(ImportHeader(path_, result, kind_->recorder)));
   GPUMEM_RETURN_IF_ERROR(ForEachLine(path_, [&](absl::string_view line) { return TakeLine(line, /*writes=*/true); }));

@@ -37,7 +37,7 @@ class ImportCommand final : public Command {
 
   .pickle   torch.cuda.memory._dump_snapshot() of PyTorch 1.13 to 2.15, with or without history
   .json     the memory events of torch.profiler.profile(profile_memory=True), or export_memory_timeline
-  .prof     jax.profiler.save_device_memory_profile()
+  .prof     jax.profiler.save_device_memory_profile(); .xplane.pb: jax.profiler.trace() and TensorFlow's profiler
   .sqlite   Nsight Systems: nsys profile --cuda-memory-usage=true, nsys export --type sqlite
   .csv      the log of RMM (rmm.reinitialize(logging=True)); .txt: its debug log
   lines     CuPy's DebugPrintHook

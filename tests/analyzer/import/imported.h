@@ -39,7 +39,7 @@ class File {
 class NamedFile {
  public:
   NamedFile(const std::string& name, const std::string& bytes)
-      : folder_(absl::StrCat(testing::TempDir(), "/importing_", getpid())), path_(folder_ + "/" + name) {
+      : folder_(absl::StrCat(::testing::TempDir(), "/importing_", getpid())), path_(folder_ + "/" + name) {
     std::filesystem::create_directories(folder_);
     std::ofstream(path_, std::ios::binary) << bytes;
   }

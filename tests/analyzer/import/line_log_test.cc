@@ -83,6 +83,21 @@ TEST(RmmDebugLogTest, MatchesFreesBySize) {
   EXPECT_TRUE(result.has_times);
 }
 
+TEST(RmmDebugLogTest, TakesWhatRequestsGot) {
+  ImportResult result;
+  const auto analysis = Import(
+      "[10][08:24:53:000002][trace ] [A][stream 0x0][1000B]\n"
+      "[10][08:24:53:000002][debug ] [A][Stream 0x0][Upstream 2097152B]\n"
+      "[10][08:24:53:000003][trace ] [A][stream 0x0][1024B][0x7f0000000000]\n"
+      "[10][08:24:53:000003][trace ] [Summary][Free lists: 1][Blocks: 1][Max Block: 2096128][Total Free: 2096128]\n"
+      "[10][08:24:53:000004][trace ] [D][stream 0x0][1000B][0x7f0000000000]\n",
+      &result);
+  ASSERT_TRUE(analysis.ok()) << analysis.status();
+  EXPECT_EQ(analysis->devices[0].peak_total.bytes, 1024u);
+  EXPECT_EQ(analysis->devices[0].end.total, 0u);
+  EXPECT_TRUE(result.has_lives);
+}
+
 TEST(RmmDebugLogTest, LinesOfTheConsoleHaveNoTimes) {
   ImportResult result;
   const auto analysis =
