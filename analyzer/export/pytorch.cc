@@ -95,6 +95,7 @@ class PyTorchExporter final : public Exporter {
   void Take(const ExportedEvent& event) override {
     const EventRow& row = event.row;
     if (!writes_history_) return;
+    NoteBeginning(event);
     for (const TorchBlock& block : event.dropped) AddFree(block, block.stack, event);
     if (row.layer != trace::TORCH) return TakeCuda(event);
     if (row.kind == trace::ALLOC) {
@@ -154,13 +155,30 @@ class PyTorchExporter final : public Exporter {
     out_->MaybeFlush();
   }
 
+  // Memory of CUDA from before the first event was not allocated by any.
+  void NoteBeginning(const ExportedEvent& event) {
+    if (std::exchange(noted_beginning_, true)) return;
+    const CudaMemory& cuda = event.state.cuda();
+    cuda.allocations().ForEach([&](const CudaAllocation& each) { before_[each.address] = each.size; });
+    for (const auto& [begin, mapping] : cuda.mappings()) before_[begin] = mapping.size;
+    if (event.row.layer != trace::TORCH) before_.erase(event.row.address);
+  }
+
+  using Segments = absl::btree_map<uint64_t, uint64_t>;  // address, size
+  static Segments::const_iterator Around(uint64_t address, const Segments& segments) {
+    const auto next = segments.upper_bound(address);
+    if (next == segments.begin()) return segments.end();
+    const auto last = std::prev(next);
+    return address - last->first < last->second ? last : segments.end();
+  }
+
   // Whether memory of CUDA is a segment shows when the first block lies in it.
   void EnsureSegment(const ExportedEvent& event) {
     const uint64_t address = event.row.address;
-    const auto around = known_.upper_bound(address);
-    if (around != known_.begin()) {
-      const auto& [begin, size] = *std::prev(around);
-      if (address - begin < size) return;
+    if (Around(address, known_) != known_.end()) return;
+    if (const auto before = Around(address, before_); before != before_.end()) {
+      known_.insert(*before);
+      return;
     }
     const CudaMemory& cuda = event.state.cuda();
     bool found = false;
@@ -187,6 +205,7 @@ class PyTorchExporter final : public Exporter {
 
   void TakeCuda(const ExportedEvent& event) {
     const EventRow& row = event.row;
+    before_.erase(row.address);
     const auto known = known_.find(row.address);
     const bool ends = row.kind == trace::FREE || row.kind == trace::UNMAP;
     if (!ends || known == known_.end()) return;
@@ -247,7 +266,9 @@ class PyTorchExporter final : public Exporter {
   ChunkedText* out_;
   FrameLists* frames_;
   bool writes_history_, writes_segments_;
-  absl::btree_map<uint64_t, uint64_t> known_;        // segments in the history: address, size
+  bool noted_beginning_ = false;
+  Segments known_;                                   // segments in the history, and those from before that have blocks
+  Segments before_;                                  // all that was there when it began, and may have gone since
   absl::flat_hash_map<uint64_t, uint64_t> streams_;  // of live blocks
 };
 

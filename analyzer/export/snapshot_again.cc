@@ -106,7 +106,10 @@ class RestOfDicts {
       const PickleValue* const own = tree_.Find(patch, known_[key]);
       own == nullptr ? write_known(key) : values_->Write(*own);
     }
-    for (const PickleValue other : tree_.Items(others_)) values_->Write(other);
+    for (size_t i = 0; i < tree_.Keys(others_).size(); ++i) {
+      values_->Write(tree_.Keys(others_)[i]);
+      values_->Write(tree_.Values(others_)[i]);
+    }
     pickle_->EndDict();
   }
 
@@ -142,7 +145,7 @@ class SnapshotAgain {
         out_(sink),
         more_(more),
         pickle_(out_.text()),
-        values_(&rest, &pickle_),
+        values_(&rest, &pickle_, [this] { return out_.MaybeFlush(), true; }),
         frames_(loaded->stacks, &pickle_) {}
 
   absl::StatusOr<ExportResult> Write();
@@ -155,6 +158,8 @@ class SnapshotAgain {
   absl::Status WriteTraces();
   absl::Status WriteEntries(int device, PickleValue rest);
   void WriteEntry(const EventRow& row, absl::string_view action, uint64_t index, RestOfDicts* rest);
+  // The time of a completion, as "delays" has it.
+  uint64_t CompletedUs(const EventRow& row, uint64_t index);
   void WriteSegments();
   void WriteSegment(int segment, uint64_t address, int first_block);
   uint64_t WriteBlock(int block, uint64_t address);
@@ -167,6 +172,8 @@ class SnapshotAgain {
   PickleWriter pickle_;
   PickledTree values_;
   SnapshotFrames frames_;
+  absl::Span<const PickleValue> delays_;  // of the device at hand
+  uint64_t delayed_ = 0;                  // the index before them
   std::optional<RestOfDicts> of_segments_, of_blocks_;
   ExportResult result_;
 };
@@ -194,12 +201,26 @@ void SnapshotAgain::WriteEntry(const EventRow& row, absl::string_view action, ui
   out_.MaybeFlush();
 }
 
+uint64_t SnapshotAgain::CompletedUs(const EventRow& row, uint64_t index) {
+  const uint64_t us = row.time_ns / 1000;
+  if (delays_.size() < 2) return us;
+  const uint64_t next = delayed_ + static_cast<uint64_t>(rest_.Int(delays_[0]).value_or(0));
+  if (next != index) return us;
+  const int64_t delay = rest_.Int(delays_[1]).value_or(0);
+  delays_.remove_prefix(2);
+  delayed_ = next;
+  return us + static_cast<uint64_t>(delay);
+}
+
 absl::Status SnapshotAgain::WriteEntries(int device, PickleValue dict) {
   absl::StatusOr<TraceReader> reader = TraceReader::Open(path_);
   if (!reader.ok()) return AsReadError(reader.status());
   RestOfDicts rest(rest_, dict, kEntryKeys, &pickle_, &values_);
   absl::Span<const PickleValue> open;
   if (const PickleValue* const list = rest_.Find(dict, "open")) open = rest_.Items(*list);
+  const PickleValue* const delays = rest_.Find(dict, "delays");
+  delays_ = delays == nullptr ? absl::Span<const PickleValue>() : rest_.Items(*delays);
+  delayed_ = 0;
   uint64_t index = 0;
   const auto write_whole = [&] {
     for (; rest.IsWhole(index); ++index, ++result_.written_events) {
@@ -231,7 +252,9 @@ absl::Status SnapshotAgain::WriteEntries(int device, PickleValue dict) {
       if (!open.empty() && rest_.Int(open[0]) == static_cast<int64_t>(index - 1)) {
         open.remove_prefix(1);
       } else {
-        WriteEntry(row, "free_completed", index++, &rest);
+        EventRow completed = row;
+        completed.time_ns = CompletedUs(row, index) * 1000;
+        WriteEntry(completed, "free_completed", index++, &rest);
       }
     }
   }

@@ -14,7 +14,9 @@ constexpr uint64_t kPartBytes = 96;  // of one in a vector that grows, and what 
 bool IsSame(const PickleTree& tree, PickleValue a, PickleValue b) {
   if (a.id() == b.id()) return true;
   if (a.type() != b.type()) return false;
-  if (a.is_container()) {
+  if (a.type() == PickleValue::Type::kDict)
+    return tree.Place(a) == tree.Place(b) && tree.Keys(a).data() == tree.Keys(b).data();
+  if (a.is_sequence()) {
     const absl::Span<const PickleValue> ours = tree.Items(a), theirs = tree.Items(b);
     return ours.size() == theirs.size() && std::equal(ours.begin(), ours.end(), theirs.begin(),
                                                       [](PickleValue x, PickleValue y) { return x.id() == y.id(); });
@@ -44,18 +46,18 @@ void DictRest::Take(uint64_t index, PickleValue dict, absl::FunctionRef<bool(siz
   others_.clear();
   differing_.clear();
   uint64_t missing = (uint64_t{1} << known_.size()) - 1;
-  const absl::Span<const PickleValue> items = tree_->Items(dict);
-  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+  const absl::Span<const PickleValue> keys = tree_->Keys(dict), values = tree_->Values(dict);
+  for (size_t i = 0; i < keys.size(); ++i) {
     const auto found = std::find_if(known_.begin(), known_.end(), [&](PickleValue key) {
-      return key.type() == PickleValue::Type::kText && key.id() == items[i].id();
+      return key.type() == PickleValue::Type::kText && key.id() == keys[i].id();
     });
     const auto key = static_cast<size_t>(found - known_.begin());
     if (found == known_.end()) {
-      others_.insert(others_.end(), {items[i], items[i + 1]});
+      others_.insert(others_.end(), {keys[i], values[i]});
       continue;
     }
     missing &= ~(uint64_t{1} << key);
-    if (!agrees(key, items[i + 1])) differing_.insert(differing_.end(), {items[i], items[i + 1]});
+    if (!agrees(key, values[i])) differing_.insert(differing_.end(), {keys[i], values[i]});
   }
   if (!IsAsBefore(missing)) {
     if (!memory_->Spend(kPartBytes + 2 * sizeof(PickleValue) * others_.size())) return;
@@ -86,6 +88,7 @@ void DictRest::WriteParts(absl::string_view name, const std::vector<Part>& parts
       pickle->EndDict();
     }
     pickle->EndTuple();
+    values->Step();
   }
   pickle->EndList();
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -70,7 +71,8 @@ class PickleMachine {
   PickleLimits limits_;
   PickleBytes bytes_;
   PickleTree tree_;
-  std::vector<PickleValue> stack_, memo_;
+  std::vector<PickleValue> stack_;
+  std::deque<PickleValue> memo_;  // while it grows, nothing of it is there twice
   std::vector<size_t> marks_;
   absl::flat_hash_map<uint64_t, PickleValue> odd_memo_;  // by numbers that leave some out
   uint64_t started_ = 0;                                 // where the opcode is
@@ -163,8 +165,7 @@ bool PickleMachine::Memoize(uint64_t number) {
     odd_memo_[number] = value;
     return true;
   }
-  if (memo_.size() == memo_.capacity() && !Spend(sizeof(PickleValue) * (memo_.size() + 64)))
-    return Wrong("more than such a file can need");
+  if (!Spend(sizeof(PickleValue))) return Wrong("more than such a file can need");
   memo_.push_back(value);
   return true;
 }

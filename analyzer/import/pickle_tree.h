@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // PickleTree: the plain values of a pickle: None, booleans, numbers, texts, lists, tuples, dicts. A value takes 8
-// bytes; texts are kept once however often they come; a container that the pickle refers to several times is one
-// container, so two values with the same id() are the same object. What was read may be a graph, even one with cycles:
-// whoever walks it goes as deep as the format says and no further.
+// bytes; texts are kept once however often they come, and so are the keys of dicts that have the same; a container that
+// the pickle refers to several times is one container, so two values with the same id() are the same object. What was
+// read may be a graph, even one with cycles: whoever walks it goes as deep as the format says and no further.
 //
 // Questions to a value of another type are answered with nothing, not with an error. Not thread-safe while it is built.
 //
@@ -55,8 +55,15 @@ class PickleTree {
 
   const PickleValue& root() const { return root_; }
 
-  // Of a list or tuple; of a dict its keys and values in turn. Empty for everything else.
+  // Of a list or tuple. Empty for everything else.
   absl::Span<const PickleValue> Items(PickleValue container) const;
+  // Of a dict, in its order. Empty for everything else.
+  absl::Span<const PickleValue> Keys(PickleValue dict) const;
+  absl::Span<const PickleValue> Values(PickleValue dict) const;
+  // Where what a container holds lies: equal ones mostly share it. Null for an empty one, and for what is none.
+  const PickleValue* Place(PickleValue container) const {
+    return container.is_container() ? containers_[container.payload()].items : nullptr;
+  }
   // The value of a dict's key; nullptr where it is not a dict or has no such key. The last one of several.
   const PickleValue* Find(PickleValue dict, absl::string_view key) const;
   absl::string_view Text(PickleValue value) const;
@@ -82,6 +89,7 @@ class PickleTree {
   PickleValue MakeFloat(double value);
   std::optional<PickleValue> MakeText(absl::string_view text);
   PickleValue MakeContainer(Type type);
+  // To a dict: keys and values in turn.
   bool Add(PickleValue container, absl::Span<const PickleValue> items);
   // Counts memory that whoever builds the tree keeps for itself. False: that is beyond the budget.
   bool Spend(uint64_t bytes) { return (spent_ += bytes) <= budget_; }
@@ -91,16 +99,32 @@ class PickleTree {
  private:
   struct Container {
     PickleValue* items = nullptr;
-    uint32_t count = 0, room = 0;
+    uint32_t count = 0, room = 0;  // count: of a dict the number of its shape
+  };
+  // The keys of dicts that have the same ones in the same order. One that `is_own` belongs to one dict, and may grow.
+  struct Shape {
+    std::vector<PickleValue> keys;
+    bool is_own = false;
   };
   PickleValue* Room(size_t count);
+  void Free(PickleValue* items, size_t room);
+  size_t Count(PickleValue container) const {
+    const uint32_t count = containers_[container.payload()].count;
+    return container.type() == Type::kDict ? shapes_[count].keys.size() : count;
+  }
+  bool AddItems(Container* to, size_t count, absl::Span<const PickleValue> items);
+  // The shape `of` with the keys of keys and values in turn behind its own. Nothing: that is beyond the budget.
+  std::optional<uint32_t> ShapeWith(uint32_t of, absl::Span<const PickleValue> items);
   // Fills an empty container with the memory of an equal one: every event has a list of its own for the same stack.
   // False: it is not of the kind that is shared.
-  bool Share(Type type, Container* to, absl::Span<const PickleValue> items);
+  bool Share(Type type, Container* to, absl::Span<const PickleValue> items, uint32_t count);
 
   uint64_t budget_, spent_ = 0;
   PickleValue root_;
-  std::deque<Container> containers_;  // deques: while one grows, nothing of it is there twice
+  std::deque<Container> containers_;                 // deques: while one grows, nothing of it is there twice
+  std::deque<Shape> shapes_ = std::deque<Shape>(1);  // the first one is that of an empty dict
+  absl::flat_hash_map<uint64_t, uint32_t> by_keys_;  // shapes that are shared, by the hash of their keys
+  std::vector<PickleValue> values_;                  // of the dict at hand
   std::vector<std::unique_ptr<PickleValue[]>> blocks_;
   size_t left_ = 0;  // of the last small block
   PickleValue* next_ = nullptr;

@@ -18,10 +18,14 @@ void PickleWriter::Append32(uint32_t value) {
 
 void PickleWriter::Text(absl::string_view text) {
   if (const auto known = texts_.find(text); known != texts_.end()) return Recall(known->second);
+  texts_.emplace(std::string(text), NewText(text));
+}
+
+uint32_t PickleWriter::NewText(absl::string_view text) {
   out_->push_back('X');
   Append32(static_cast<uint32_t>(text.size()));
   out_->append(text.data(), text.size());
-  texts_.emplace(std::string(text), Remember());
+  return Remember();
 }
 
 void PickleWriter::Number(uint64_t value) {
@@ -92,20 +96,25 @@ void PickledTree::Write(PickleValue value, int depth) {
       return pickle_->Signed(tree_->Int(value).value_or(0));
     case PickleValue::Type::kFloat:
       return pickle_->Float(tree_->Number(value).value_or(0));
-    case PickleValue::Type::kText:
-      return pickle_->Text(tree_->Text(value));
+    case PickleValue::Type::kText: {
+      const auto [known, is_new] = texts_.try_emplace(value.id());
+      if (!is_new) return pickle_->Recall(known->second);
+      known->second = pickle_->NewText(tree_->Text(value));
+      return Step();
+    }
     default:
       break;
   }
-  if (!value.is_container() || depth > kDeepestPickle) return pickle_->None();
+  if (!value.is_container() || depth > kDeepestPickle || stopped_) return pickle_->None();
   // Equal ones mostly share their memory.
-  const std::pair<const PickleValue*, PickleValue::Type> key(tree_->Items(value).data(), value.type());
+  const std::pair<const PickleValue*, PickleValue::Type> key(tree_->Place(value), value.type());
   if (key.first == nullptr) return WriteContainer(value, depth);
   if (const auto known = written_.find(key); known != written_.end()) return pickle_->Recall(known->second);
   if (!open_.insert(key.first).second) return pickle_->None();
   WriteContainer(value, depth + 1);
   written_[key] = pickle_->Remember();
   open_.erase(key.first);
+  Step();
 }
 
 void PickledTree::WriteContainer(PickleValue value, int depth) {
@@ -113,7 +122,10 @@ void PickledTree::WriteContainer(PickleValue value, int depth) {
   switch (value.type()) {
     case PickleValue::Type::kDict:
       pickle_->BeginDict();
-      for (const PickleValue item : items) Write(item, depth);
+      for (size_t i = 0; i < tree_->Keys(value).size(); ++i) {
+        Write(tree_->Keys(value)[i], depth);
+        Write(tree_->Values(value)[i], depth);
+      }
       return pickle_->EndDict();
     case PickleValue::Type::kTuple:
       pickle_->BeginTuple();

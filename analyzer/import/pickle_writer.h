@@ -14,6 +14,7 @@
 #define GPUMEM_ANALYZER_IMPORT_PICKLE_WRITER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,8 @@ class PickleWriter {
   }
 
   void Text(absl::string_view text);  // UTF-8
+  // The same, and the caller knows that it was not written before, and by which number to name it again.
+  uint32_t NewText(absl::string_view text);
   void Number(uint64_t value);
   void Signed(int64_t value);
   void Bool(bool value) { out_->push_back(value ? '\x88' : '\x89'); }
@@ -78,17 +81,21 @@ class PickleWriter {
   uint32_t next_ = 0;
 };
 
-// PickledTree: values of a PickleTree written as they were read. Each container is written once and named again by its
-// number where it comes again; one that contains itself has None in that place. Not thread-safe; tree and writer must
-// outlive it.
+// PickledTree: values of a PickleTree written as they were read. Each container and text is written once and named
+// again by its number where it comes again; one that contains itself has None in that place. After each new one
+// `goes_on` is asked, which may empty the writer's string; once it says no, all further ones are None. Not thread-safe;
+// tree and writer must outlive it.
 //
-//   PickledTree again(&tree, &pickle);
+//   PickledTree again(&tree, &pickle, [&] { return Flush(), memory.Spend(64); });
 //   again.Write(*tree.Find(tree.root(), "allocator_settings"));
 class PickledTree {
  public:
-  PickledTree(const PickleTree* tree, PickleWriter* pickle) : tree_(tree), pickle_(pickle) {}
+  PickledTree(const PickleTree* tree, PickleWriter* pickle, std::function<bool()> goes_on)
+      : tree_(tree), pickle_(pickle), goes_on_(std::move(goes_on)) {}
 
   void Write(PickleValue value) { Write(value, 0); }
+  // For who writes values of its own in between.
+  void Step() { stopped_ |= !goes_on_(); }
 
  private:
   void Write(PickleValue value, int depth);
@@ -96,6 +103,9 @@ class PickledTree {
 
   const PickleTree* tree_;
   PickleWriter* pickle_;
+  std::function<bool()> goes_on_;
+  bool stopped_ = false;
+  absl::flat_hash_map<uint64_t, uint32_t> texts_;                                            // by PickleValue::id
   absl::flat_hash_map<std::pair<const PickleValue*, PickleValue::Type>, uint32_t> written_;  // by where its items lie
   absl::flat_hash_set<const PickleValue*> open_;
 };

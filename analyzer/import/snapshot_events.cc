@@ -39,10 +39,10 @@ StackImporter::StackImporter(const PickleTree* tree, DefinitionBuilder* definiti
       line_(tree->Key("line")) {}
 
 StackImporter::Found StackImporter::Frame(PickleValue frame) {
-  if (frame.type() != PickleValue::Type::kDict || tree_->Items(frame).empty()) return {0, false};
-  const auto [known, is_new] = frames_.try_emplace(tree_->Items(frame).data());
+  if (frame.type() != PickleValue::Type::kDict || tree_->Keys(frame).empty()) return {0, false};
+  const auto [known, is_new] = frames_.try_emplace(tree_->Place(frame));
   if (!is_new) return known->second;
-  bool is_exact = tree_->Items(frame).size() == 6;
+  bool is_exact = tree_->Keys(frame).size() == 3;
   const auto text = [&](const std::optional<PickleValue>& key) {
     const PickleValue* const value = tree_->Find(frame, key);
     const absl::string_view all = value == nullptr ? absl::string_view() : tree_->Text(*value);
@@ -102,7 +102,12 @@ SnapshotEvents::SnapshotEvents(const PickleTree& tree, const TorchSnapshot& snap
       writer_(writer),
       stacks_(stacks),
       ranges_(pasts.size()),
-      tags_(pasts.size()) {
+      tags_(pasts.size()),
+      metadata_(tree.Key("user_metadata")),
+      compiled_(tree.Key("compile_context")) {
+  if (const PickleValue* const traces = tree.Find(tree.root(), "device_traces")) {
+    for (const PickleValue trace : tree.Items(*traces)) dicts_.push_back(tree.Items(trace));
+  }
   for (size_t device = 0; device < pasts.size(); ++device) PlanRanges(pasts[device], device);
 }
 
@@ -137,7 +142,7 @@ EventRow SnapshotEvents::RowOf(const SnapshotEntry& entry, int device, uint64_t 
   row.device = device;
   row.address = entry.address;
   row.size = entry.size;
-  row.stream = entry.stream;
+  row.stream = snapshot_.owners[entry.owner].stream;
   row.thread = static_cast<uint32_t>(device) + 1;
   row.stack = stacks_->Stack(entry.frames);
   return row;
@@ -237,7 +242,8 @@ absl::Status SnapshotEvents::AddBeginning(const SnapshotPast& past, int device, 
   }
   row.layer = trace::TORCH;
   for (const auto& [address, block] : past.blocks()) {
-    if (block.is_pending) continue;  // freed before
+    row.kind = trace::ALLOC;
+    row.duration_ns = 0;
     row.address = address;
     row.size = block.size;
     row.requested_size = block.requested;
@@ -247,14 +253,22 @@ absl::Status SnapshotEvents::AddBeginning(const SnapshotPast& past, int device, 
     row.api = writer_->definitions().String(row.stack == 0 && snapshot_.has_traces ? kBefore : kTorchMalloc);
     GPUMEM_RETURN_IF_ERROR(SpendDefinitions());
     to->rows.push_back(row);
+    if (!block.is_pending) continue;
+    row.kind = trace::FREE;  // before, and is not over
+    row.duration_ns = kFreedLater;
+    to->rows.push_back(row);
   }
   return absl::OkStatus();
 }
 
 // The text that the program set for what follows, or the graph that the compiler runs.
-absl::Status SnapshotEvents::WriteTag(const SnapshotEntry& entry, const EventRow& row) {
-  std::string text(tree_.Text(entry.metadata));
-  const absl::string_view compiled = tree_.Text(entry.compiled);
+absl::Status SnapshotEvents::WriteTag(PickleValue dict, const EventRow& row) {
+  const auto text_of = [&](const std::optional<PickleValue>& key) {
+    const PickleValue* const value = tree_.Find(dict, key);
+    return value == nullptr ? absl::string_view() : tree_.Text(*value);
+  };
+  std::string text(text_of(metadata_));
+  const absl::string_view compiled = text_of(compiled_);
   if (text.empty() && !compiled.empty() && compiled != "N/A") text = absl::StrCat("compiled ", compiled);
   const uint32_t id = writer_->definitions().String(text);
   uint32_t& now = tags_[static_cast<size_t>(row.device)];
@@ -280,6 +294,7 @@ absl::Status SnapshotEvents::WriteFree(const SnapshotPast& past, size_t i, Event
   row.requested_size = row.size;
   row.size = past.size(i);
   row.handle = past.pool(i);
+  row.duration_ns = past.is_freed_later(i) ? kFreedLater : 0;
   row.api = writer_->definitions().String(kTorchFree);
   return writer_->Add(row);
 }
@@ -322,7 +337,8 @@ absl::Status SnapshotEvents::Write(const SnapshotPast& past, int device, size_t 
   if (entry.action == SnapshotAction::kOther) return absl::OkStatus();
   EventRow row = RowOf(entry, device, time_ns);
   GPUMEM_RETURN_IF_ERROR(SpendDefinitions());
-  GPUMEM_RETURN_IF_ERROR(WriteTag(entry, row));
+  const PickleValue dict = dicts_[static_cast<size_t>(device)][i];
+  GPUMEM_RETURN_IF_ERROR(WriteTag(dict, row));
   switch (entry.action) {
     case SnapshotAction::kAlloc:
       row.kind = trace::ALLOC;
@@ -346,7 +362,7 @@ absl::Status SnapshotEvents::Write(const SnapshotPast& past, int device, size_t 
       return WriteSnapshotMark(time_ns);
     case SnapshotAction::kAnnotate:
       row.kind = trace::TENSOR;
-      row.text = writer_->definitions().String(tree_.Text(entry.metadata));
+      row.text = writer_->definitions().String(tree_.Text(dict, "user_metadata"));
       return row.text == 0 ? absl::OkStatus() : writer_->Add(row);
     case SnapshotAction::kOther:
       break;

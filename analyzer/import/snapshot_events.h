@@ -98,7 +98,7 @@ class SnapshotEvents {
   // Of the definitions that were added since the last time; writes them where they are many.
   absl::Status SpendDefinitions();
   void AddUnmappings(const EventRow& like, std::vector<EventRow>* rows);
-  absl::Status WriteTag(const SnapshotEntry& entry, const EventRow& row);
+  absl::Status WriteTag(PickleValue dict, const EventRow& row);
   absl::Status WriteAll(const std::vector<EventRow>& rows);
   absl::Status WriteFree(const SnapshotPast& past, size_t i, EventRow row);
   absl::Status WriteOutOfMemory(const SnapshotEntry& entry, EventRow row);
@@ -110,7 +110,9 @@ class SnapshotEvents {
   TraceWriter* writer_;
   StackImporter* stacks_;
   std::vector<DeviceRanges> ranges_;
-  std::vector<uint32_t> tags_;  // by device: text of the tag in force
+  std::vector<uint32_t> tags_;                        // by device: text of the tag in force
+  std::optional<PickleValue> metadata_, compiled_;    // keys
+  std::vector<absl::Span<const PickleValue>> dicts_;  // by device: what its entries were read from
   uint64_t last_handle_ = 0, spent_for_definitions_ = 0;
 };
 

@@ -73,6 +73,7 @@ SnapshotPast::SnapshotPast(const TorchSnapshot& snapshot, int device, ImportMemo
     : device_(device),
       memory_(memory),
       trace_(&TraceOf(snapshot, device)),
+      owners_(&snapshot.owners),
       rules_(snapshot.max_split_size, snapshot.roundup_divisions),
       sizes_(trace_->size()),
       pools_(trace_->size()),
@@ -129,9 +130,11 @@ void SnapshotPast::TakeEnd(const TorchSnapshot& snapshot) {
     end_pools_[segment.address] = segment.pool;
     for (const SnapshotBlock& block : segment.blocks) {
       if (block.state == SnapshotBlock::State::kInactive) continue;
-      blocks_[block.address] = {
-          block.size,  block.requested, segment.stream, segment.pool, block.state == SnapshotBlock::State::kPendingFree,
-          block.frames};
+      PastBlock& held = blocks_[block.address];
+      held = {block.size, block.requested, segment.stream, segment.pool};
+      held.is_pending = block.state == SnapshotBlock::State::kPendingFree;
+      held.frames = block.frames;
+      if (held.is_pending) pending_at_end_.push_back(block.address);
     }
   }
 }
@@ -153,6 +156,7 @@ void SnapshotPast::GoBack() {
 }
 
 void SnapshotPast::TakeBack(const SnapshotEntry& entry, size_t i) {
+  const SnapshotOwner& owner = (*owners_)[entry.owner];
   const uint64_t end = entry.address + entry.size;
   switch (entry.action) {
     case SnapshotAction::kAlloc: {
@@ -165,7 +169,7 @@ void SnapshotPast::TakeBack(const SnapshotEntry& entry, size_t i) {
     case SnapshotAction::kFreeCompleted: {
       const auto [block, is_new] = blocks_.try_emplace(entry.address);
       if (!is_new) Contradict(i, "was freed, and is in use without a new allocation");
-      block->second = {0, entry.size, entry.stream, entry.pool, true, {}};
+      block->second = {0, entry.size, owner.stream, owner.pool, true};
       return;
     }
     case SnapshotAction::kFreeRequested: {
@@ -173,7 +177,7 @@ void SnapshotPast::TakeBack(const SnapshotEntry& entry, size_t i) {
       if (block != blocks_.end()) {
         block->second.is_pending = false;
       } else {  // its completion was left out
-        blocks_[entry.address] = {0, entry.size, entry.stream, entry.pool, false, {}};
+        blocks_[entry.address] = {0, entry.size, owner.stream, owner.pool};
       }
       return;
     }
@@ -182,7 +186,7 @@ void SnapshotPast::TakeBack(const SnapshotEntry& entry, size_t i) {
         Contradict(i, "the segment is not there at the end, and nothing freed it");
       return;
     case SnapshotAction::kSegmentFree:
-      segments_[entry.address] = {entry.size, entry.stream, entry.pool, entry.size == kSmallSegment, {}};
+      segments_[entry.address] = {entry.size, owner.stream, owner.pool, entry.size == kSmallSegment, {}};
       return;
     case SnapshotAction::kSegmentMap:
       if (!TakeRange(entry.address, end, &mapped_))
@@ -232,23 +236,27 @@ void SnapshotPast::SizeBlocksOfBeginning() {
 
 void SnapshotPast::Allocate(const SnapshotEntry& entry, size_t i, const Segments& segments, const Ranges& mapped,
                             Blocks* blocks) {
+  const SnapshotOwner& owner = (*owners_)[entry.owner];
   bool splits_small = false;
-  uint64_t pool = entry.pool;
+  uint64_t pool = owner.pool;
   blocks->erase(entry.address);
   const uint64_t free = FreeAt(entry.address, segments, mapped, *blocks, &splits_small, &pool);
   const uint64_t derived = free == 0 ? rules_.Rounded(entry.size) : rules_.Taken(entry.size, free, splits_small);
   if (free == 0) Contradict(i, "lies in no segment");
   if (sizes_[i] == 0) sizes_[i] = derived;  // else as the end states it
   if (sizes_[i] != derived) ++odd_sizes_;
-  pools_[i] = entry.pool != 0 ? entry.pool : pool;
-  (*blocks)[entry.address] = {sizes_[i], entry.size, entry.stream, pools_[i], false, entry.frames};
+  pools_[i] = owner.pool != 0 ? owner.pool : pool;
+  PastBlock& block = (*blocks)[entry.address];
+  block = {sizes_[i], entry.size, owner.stream, pools_[i]};
+  block.frames = entry.frames;
 }
 
 void SnapshotPast::Apply(const SnapshotEntry& entry, size_t i, Segments* segments, Ranges* mapped, Blocks* blocks) {
+  const SnapshotOwner& owner = (*owners_)[entry.owner];
   const uint64_t end = entry.address + entry.size;
   if (entry.action == SnapshotAction::kAlloc) return Allocate(entry, i, *segments, *mapped, blocks);
   sizes_[i] = entry.size;
-  pools_[i] = entry.pool;
+  pools_[i] = owner.pool;
   switch (entry.action) {
     case SnapshotAction::kFreeRequested:
     case SnapshotAction::kFreeCompleted: {
@@ -264,15 +272,18 @@ void SnapshotPast::Apply(const SnapshotEntry& entry, size_t i, Segments* segment
         kinds_[i] = Kind::kOther;
       if (!completes && kinds_[i] == Kind::kCompleted) kinds_[i] = Kind::kOther;
       if (completes) {
+        const size_t freed_by = block->second.freed_by;
+        if (kinds_[i] == Kind::kCompleted && freed_by != SIZE_MAX) kinds_[freed_by] = Kind::kFreedLater;
         blocks->erase(block);
       } else {
+        if (kinds_[i] == Kind::kFree) block->second.freed_by = i;
         block->second.is_pending = true;
       }
       return;
     }
     case SnapshotAction::kSegmentAlloc:
-      (*segments)[entry.address] = {entry.size, entry.stream, entry.pool, entry.size == kSmallSegment, entry.frames};
-      if (const auto known = end_pools_.find(entry.address); known != end_pools_.end() && entry.pool == 0)
+      (*segments)[entry.address] = {entry.size, owner.stream, owner.pool, entry.size == kSmallSegment, entry.frames};
+      if (const auto known = end_pools_.find(entry.address); known != end_pools_.end() && owner.pool == 0)
         (*segments)[entry.address].pool = known->second;
       return;
     case SnapshotAction::kSegmentFree:
@@ -296,6 +307,10 @@ void SnapshotPast::GoForward() {
   for (size_t i = 0; i < trace_->size(); ++i) {
     if (!Spend(segments.size() + mapped.size() + blocks.size(), kPlaceBytes, &spent_for)) return;
     Apply((*trace_)[i], i, &segments, &mapped, &blocks);
+  }
+  for (const uint64_t address : pending_at_end_) {
+    if (const auto block = blocks.find(address); block != blocks.end() && block->second.freed_by != SIZE_MAX)
+      kinds_[block->second.freed_by] = Kind::kFreedLater;
   }
 }
 

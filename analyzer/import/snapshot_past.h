@@ -67,8 +67,9 @@ struct PastSegment {
 struct PastBlock {
   uint64_t size = 0;  // 0 = not known
   uint64_t requested = 0, stream = 0, pool = 0;
-  bool is_pending = false;  // freed, but still used by another stream
-  PickleValue frames;
+  bool is_pending = false;     // freed, but still used by another stream
+  size_t freed_by = SIZE_MAX;  // then: the entry
+  PickleValue frames{};
 };
 
 class SnapshotPast {
@@ -91,7 +92,9 @@ class SnapshotPast {
   // Of the block that entry `i` allocates or frees; of other entries as they state it.
   uint64_t size(size_t i) const { return sizes_[i]; }
   // The entry frees what was allocated until then: free_requested, or a free_completed that nobody requested.
-  bool is_free(size_t i) const { return kinds_[i] == Kind::kFree; }
+  bool is_free(size_t i) const { return kinds_[i] == Kind::kFree || kinds_[i] == Kind::kFreedLater; }
+  // Its memory can be used again only where is_late_completion says so, or not before the end.
+  bool is_freed_later(size_t i) const { return kinds_[i] == Kind::kFreedLater; }
   // The memory of a block that was freed before is free for others only now.
   bool is_late_completion(size_t i) const { return kinds_[i] == Kind::kCompleted; }
   // The entry is an event: it allocates or frees a block that is there.
@@ -112,7 +115,7 @@ class SnapshotPast {
   uint64_t odd_sizes() const { return odd_sizes_; }
 
  private:
-  enum class Kind : uint8_t { kOther, kFree, kCompleted };
+  enum class Kind : uint8_t { kOther, kFree, kFreedLater, kCompleted };
 
   void TakeEnd(const TorchSnapshot& snapshot);
   void GoBack();
@@ -131,10 +134,12 @@ class SnapshotPast {
   int device_;
   ImportMemory* memory_;
   const std::vector<SnapshotEntry>* trace_;
+  const std::vector<SnapshotOwner>* owners_;
   BlockSizes rules_;
   Segments segments_;
   Ranges mapped_;
   Blocks blocks_;
+  std::vector<uint64_t> pending_at_end_;           // addresses
   absl::btree_map<uint64_t, uint64_t> end_pools_;  // segments' pools at the end, for entries that do not say
   std::vector<uint64_t> sizes_, pools_;
   std::vector<Kind> kinds_;

@@ -21,6 +21,7 @@ using ValueType = PickleValue::Type;
 constexpr uint64_t kBlockBytes = 64;  // of a block or segment in columns that grow
 constexpr int kBlocksOfPart = 64 << 10;
 constexpr size_t kRestOfPart = size_t{4} << 20;
+constexpr uint64_t kWrittenBytes = 64;  // what is known of a value that was written
 
 enum EntryKey : size_t { kAction, kAddress, kSize, kStream, kTime, kFrames };
 enum SegmentKey : size_t {
@@ -51,7 +52,7 @@ class SnapshotStates {
         segments_(&tree, kSegmentKeys, memory),
         blocks_(&tree, kBlockKeys, memory),
         pickle_(&rest_),
-        values_(&tree, &pickle_) {}
+        values_(&tree, &pickle_, [this] { return WriteLongRest() && memory_->Spend(kWrittenBytes); }) {}
 
   absl::Status Write(const std::vector<SnapshotPast>& pasts, uint64_t begin_ns);
 
@@ -68,8 +69,7 @@ class SnapshotStates {
   }
   bool IsPool(PickleValue value, uint64_t pool) const;
   bool IsStackOf(PickleValue frames, const SnapshotEntry& entry) const {
-    return tree_.Items(frames).data() == tree_.Items(entry.frames).data() ||
-           stacks_->Stack(frames) == stacks_->Stack(entry.frames);
+    return tree_.Place(frames) == tree_.Place(entry.frames) || stacks_->Stack(frames) == stacks_->Stack(entry.frames);
   }
   const PickleValue* List(absl::string_view key) const;
 
@@ -77,9 +77,15 @@ class SnapshotStates {
   void TakeSegment(size_t i, PickleValue dict);
   void TakeBlock(const SnapshotBlock& block, PickleValue dict);
   absl::Status FlushState();
+  struct Delay {
+    uint64_t index = 0;
+    int64_t us = 0;
+  };
+  bool NoteDelay(uint64_t index, PickleValue value, uint64_t requested_ns, std::vector<Delay>* delays);
   void WriteEntries(size_t device, const SnapshotPast& past, uint64_t begin_ns);
   void WriteTop();
   absl::Status WriteRest();
+  bool WriteLongRest();
 
   const PickleTree& tree_;
   const TorchSnapshot& snapshot_;
@@ -90,6 +96,7 @@ class SnapshotStates {
   uint64_t last_address_ = 0, next_block_ = 0, end_ns_ = 0;
   DictRest segments_, blocks_;
   std::string rest_;
+  absl::Status status_;
   PickleWriter pickle_;
   PickledTree values_;
 };
@@ -197,12 +204,21 @@ absl::Status SnapshotStates::AddSegments() {
   return absl::OkStatus();
 }
 
+// False: it is no time of a free_completed that a delay after its free_requested could tell.
+bool SnapshotStates::NoteDelay(uint64_t index, PickleValue value, uint64_t requested_ns, std::vector<Delay>* delays) {
+  if (value.type() != ValueType::kInt) return false;
+  const int64_t us = *tree_.Int(value) - static_cast<int64_t>(requested_ns / 1000);
+  if (us != 0 && memory_->Spend(2 * sizeof(Delay))) delays->push_back({index, us});
+  return true;
+}
+
 // A device's entries, beside the events that SnapshotEvents makes of them.
 void SnapshotStates::WriteEntries(size_t device, const SnapshotPast& past, uint64_t begin_ns) {
   const std::vector<SnapshotEntry>& trace = snapshot_.traces[device];
   const absl::Span<const PickleValue> dicts = tree_.Items(tree_.Items(*List("device_traces"))[device]);
   DictRest rest(&tree_, kEntryKeys, memory_);
   std::vector<uint64_t> open;
+  std::vector<Delay> delays;
   uint64_t time_ns = begin_ns, written_ns = 0;
   const SnapshotEntry* written = nullptr;  // what the last event was made from
   for (size_t i = 0; i < trace.size() && !memory_->is_over(); ++i) {
@@ -227,9 +243,9 @@ void SnapshotStates::WriteEntries(size_t device, const SnapshotPast& past, uint6
         case kSize:
           return IsNumber(value, written->size);
         case kStream:
-          return IsNumber(value, written->stream);
+          return IsNumber(value, snapshot_.owners[written->owner].stream);
         case kTime:
-          return IsNumber(value, written_ns / 1000);
+          return completes ? NoteDelay(i, value, written_ns, &delays) : IsNumber(value, written_ns / 1000);
         default:
           return stacks_->IsExact(value) && IsStackOf(value, *written);
       }
@@ -243,6 +259,18 @@ void SnapshotStates::WriteEntries(size_t device, const SnapshotPast& past, uint6
   for (const uint64_t i : open) {
     pickle_.Item();
     pickle_.Number(i);
+    values_.Step();
+  }
+  pickle_.EndList();
+  pickle_.Text("delays");
+  pickle_.BeginList();
+  uint64_t last = 0;
+  for (const Delay& delay : delays) {
+    pickle_.Item();
+    pickle_.Number(delay.index - std::exchange(last, delay.index));
+    pickle_.Item();
+    pickle_.Signed(delay.us);
+    values_.Step();
   }
   pickle_.EndList();
   pickle_.EndDict();
@@ -250,34 +278,38 @@ void SnapshotStates::WriteEntries(size_t device, const SnapshotPast& past, uint6
 
 // The snapshot's other values; of a list, as 1.13 wrote it, no keys.
 void SnapshotStates::WriteTop() {
-  const absl::Span<const PickleValue> items =
-      tree_.root().type() == ValueType::kDict ? tree_.Items(tree_.root()) : absl::Span<const PickleValue>();
+  const absl::Span<const PickleValue> keys = tree_.Keys(tree_.root()), values = tree_.Values(tree_.root());
   pickle_.Text("keys");
   pickle_.BeginList();
-  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+  for (const PickleValue key : keys) {
     pickle_.Item();
-    values_.Write(items[i]);
+    values_.Write(key);
   }
   pickle_.EndList();
   pickle_.Text("top");
   pickle_.BeginDict();
-  for (size_t i = 0; i + 1 < items.size(); i += 2) {
-    const absl::string_view key = tree_.Text(items[i]);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const absl::string_view key = tree_.Text(keys[i]);
     if (key == "segments" || key == "device_traces") continue;
-    values_.Write(items[i]);
-    values_.Write(items[i + 1]);
+    values_.Write(keys[i]);
+    values_.Write(values[i]);
   }
   pickle_.EndDict();
 }
 
+// What is there of the rest, with what is there of the columns.
 absl::Status SnapshotStates::WriteRest() {
-  pickle_.EndDict();
-  pickle_.End();
   for (size_t at = 0; at < rest_.size(); at += kRestOfPart) {
     state_.set_rest(rest_.substr(at, kRestOfPart));
     GPUMEM_RETURN_IF_ERROR(FlushState());
   }
+  rest_.clear();
   return absl::OkStatus();
+}
+
+bool SnapshotStates::WriteLongRest() {
+  if (rest_.size() >= kRestOfPart && status_.ok()) status_ = WriteRest();
+  return status_.ok();
 }
 
 absl::Status SnapshotStates::Write(const std::vector<SnapshotPast>& pasts, uint64_t begin_ns) {
@@ -302,7 +334,10 @@ absl::Status SnapshotStates::Write(const std::vector<SnapshotPast>& pasts, uint6
     WriteEntries(device, pasts[device], begin_ns);
   }
   pickle_.EndList();
-  if (memory_->is_over() || !memory_->Spend(3 * rest_.size())) return memory_->TooMuch();
+  pickle_.EndDict();
+  pickle_.End();
+  if (memory_->is_over()) return memory_->TooMuch();
+  GPUMEM_RETURN_IF_ERROR(status_);
   return WriteRest();
 }
 

@@ -6,12 +6,13 @@
 // PyTorch said of each segment is kept. The rest is
 //
 //   {"keys": [of the snapshot, in order], "top": {those that are not below},
-//    "traces": [of each device: DictRest's, of kEntryKeys, and "open": [of free_requested, whose completion is not the
-//               next entry]],
+//    "traces": [of each device: DictRest's, of kEntryKeys, "open": [of free_requested, whose completion is not the next
+//               entry], "delays": [of completions: index - the one before, microseconds after the request, ...]],
 //    "segments": DictRest's, of kSegmentKeys, "blocks": of kBlockKeys, numbered through}
 //
 // Of an entry on a block the event says all that kEntryKeys names: its time, too, and a free_completed that follows its
-// free_requested is like it. All other entries are kept whole. Errors: TooMuch of the memory, and the sink's.
+// free_requested is like it but for its delay. All other entries are kept whole. Errors: TooMuch of the memory, and the
+// sink's.
 //
 //   GPUMEM_RETURN_IF_ERROR(AddSnapshotState(tree, snapshot, pasts, begin_ns, &stacks, &memory, &writer));
 

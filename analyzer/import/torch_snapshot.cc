@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -22,8 +23,11 @@ constexpr uint64_t kLeastEntryBytes = 12;  // of an entry in a file: an empty di
 constexpr uint64_t kAlwaysEntries = 1000;
 // What an entry or a segment takes here, and in SnapshotPast and SnapshotEvents; SnapshotPast counts live blocks
 // itself.
-constexpr uint64_t kEntryMemory = sizeof(SnapshotEntry) + 88;
-static_assert(kEntryMemory >= sizeof(SnapshotSegment) && kEntryMemory >= 2 * sizeof(SnapshotBlock));
+constexpr uint64_t kEntryMemory = sizeof(SnapshotEntry) + 24;
+constexpr uint64_t kSegmentMemory = 160;
+static_assert(kSegmentMemory >= sizeof(SnapshotSegment) && kSegmentMemory >= 2 * sizeof(SnapshotBlock) &&
+              kSegmentMemory >= sizeof(SnapshotAnnotation));
+constexpr size_t kMostOwners = size_t{1} << 20;
 constexpr size_t kMostKeys = 256;  // of a dict that is looked at as often as the file refers to it
 constexpr size_t kMostSettings = 64, kMostText = 4096;
 constexpr absl::string_view kWriteAnew = "Write it with torch.cuda.memory._dump_snapshot()";
@@ -85,22 +89,21 @@ class SnapshotReader {
           time_us(tree.Key("time_us")),
           frames(tree.Key("frames")),
           device_free(tree.Key("device_free")),
-          metadata(tree.Key("user_metadata")),
-          compiled(tree.Key("compile_context")),
           pool(tree.Key("pool_id")),
           segment_pool(tree.Key("segment_pool_id")) {}
-    std::optional<PickleValue> action, addr, size, stream, time_us, frames, device_free, metadata, compiled, pool,
-        segment_pool;
+    std::optional<PickleValue> action, addr, size, stream, time_us, frames, device_free, pool, segment_pool;
   };
 
   // Counts what is read; false: more than the file can hold, or than may be kept.
-  bool Count(size_t entries) { return (read_ += entries) <= most_ && memory_->Spend(entries * kEntryMemory); }
+  bool Count(size_t entries, uint64_t memory_each = kSegmentMemory) {
+    return (read_ += entries) <= most_ && memory_->Spend(entries * memory_each);
+  }
   absl::Status TooMany() const {
     if (memory_->is_over()) return memory_->TooMuch();
     return absl::DataLossError(
         absl::StrCat("refers to its lists more often than it can have written them. ", kWriteAnew));
   }
-  bool HasManyKeys(PickleValue dict) const { return tree_.Items(dict).size() > 2 * kMostKeys; }
+  bool HasManyKeys(PickleValue dict) const { return tree_.Keys(dict).size() > kMostKeys; }
   uint64_t Number(PickleValue dict, const std::optional<PickleValue>& key) const {
     const PickleValue* const value = tree_.Find(dict, key);
     return value == nullptr ? 0 : static_cast<uint64_t>(tree_.Int(*value).value_or(0));
@@ -110,6 +113,7 @@ class SnapshotReader {
     return value == nullptr ? PickleValue() : *value;
   }
   uint64_t Pool(PickleValue dict) const;
+  uint32_t OwnerOf(uint64_t stream, uint64_t pool);
   absl::Status ReadSegments(PickleValue list);
   SnapshotBlock ReadBlock(PickleValue dict, uint64_t at);
   absl::Status ReadTraces(PickleValue lists);
@@ -122,6 +126,7 @@ class SnapshotReader {
   ImportMemory* memory_;
   uint64_t most_, read_ = 0;
   std::optional<Keys> keys_;
+  absl::flat_hash_map<std::pair<uint64_t, uint64_t>, uint32_t> owners_;  // stream, pool
   TorchSnapshot snapshot_;
 };
 
@@ -134,6 +139,14 @@ uint64_t SnapshotReader::Pool(PickleValue dict) const {
   if (numbers.size() != 2) return 0;
   return static_cast<uint64_t>(tree_.Int(numbers[0]).value_or(0)) << 32 |
          static_cast<uint32_t>(tree_.Int(numbers[1]).value_or(0));
+}
+
+// More than all that a program can have are the first one: their memory is nobody's.
+uint32_t SnapshotReader::OwnerOf(uint64_t stream, uint64_t pool) {
+  if (owners_.size() >= kMostOwners) return 0;
+  const auto [known, is_new] = owners_.try_emplace({stream, pool}, static_cast<uint32_t>(snapshot_.owners.size()));
+  if (is_new) snapshot_.owners.push_back({stream, pool});
+  return known->second;
 }
 
 SnapshotBlock SnapshotReader::ReadBlock(PickleValue dict, uint64_t at) {
@@ -158,6 +171,7 @@ SnapshotBlock SnapshotReader::ReadBlock(PickleValue dict, uint64_t at) {
 }
 
 absl::Status SnapshotReader::ReadSegments(PickleValue list) {
+  if (!list.is_sequence()) return absl::DataLossError(absl::StrCat("\"segments\" is not a list. ", kWriteAnew));
   const absl::Span<const PickleValue> dicts = tree_.Items(list);
   if (!Count(dicts.size())) return TooMany();
   snapshot_.segments.reserve(dicts.size());
@@ -206,12 +220,9 @@ absl::Status SnapshotReader::ReadEntry(PickleValue dict, size_t device, size_t i
   }
   entry.address = Number(dict, entry.action == SnapshotAction::kOom ? keys_->device_free : keys_->addr);
   entry.size = Number(dict, keys_->size);
-  entry.stream = Number(dict, keys_->stream);
   entry.time_us = static_cast<int64_t>(Number(dict, keys_->time_us));
   entry.frames = Value(dict, keys_->frames);
-  entry.metadata = Value(dict, keys_->metadata);
-  entry.compiled = Value(dict, keys_->compiled);
-  entry.pool = Pool(dict);
+  entry.owner = OwnerOf(Number(dict, keys_->stream), Pool(dict));
   if (entry.address + entry.size < entry.address && entry.action != SnapshotAction::kOom) {
     return absl::DataLossError(
         absl::StrCat("entry ", index, " of device ", device, " ends behind all addresses. ", kWriteAnew));
@@ -230,7 +241,7 @@ absl::Status SnapshotReader::ReadTraces(PickleValue lists) {
   snapshot_.traces.resize(devices.size());
   for (size_t device = 0; device < devices.size(); ++device) {
     const absl::Span<const PickleValue> entries = tree_.Items(devices[device]);
-    if (!Count(entries.size())) return TooMany();
+    if (!Count(entries.size(), kEntryMemory)) return TooMany();
     snapshot_.has_traces |= !entries.empty();
     snapshot_.traces[device].reserve(entries.size());
     for (size_t i = 0; i < entries.size(); ++i) GPUMEM_RETURN_IF_ERROR(ReadEntry(entries[i], device, i));
@@ -256,15 +267,15 @@ absl::Status SnapshotReader::ReadAnnotations(PickleValue list) {
 
 absl::Status SnapshotReader::ReadSettings(PickleValue dict) {
   if (dict.type() != ValueType::kDict) return absl::OkStatus();
-  const absl::Span<const PickleValue> items = tree_.Items(dict);
-  if (!Count(items.size())) return TooMany();
-  for (size_t i = 0; i + 1 < items.size(); i += 2) {
-    const absl::string_view name = tree_.Text(items[i]);
+  const absl::Span<const PickleValue> names = tree_.Keys(dict), values = tree_.Values(dict);
+  if (!Count(names.size())) return TooMany();
+  for (size_t i = 0; i < names.size(); ++i) {
+    const absl::string_view name = tree_.Text(names[i]);
     if (name.empty()) continue;
     if (name == "PYTORCH_CUDA_ALLOC_CONF" || name == "PYTORCH_ALLOC_CONF") {
-      if (snapshot_.conf.empty()) snapshot_.conf = std::string(tree_.Text(items[i + 1]).substr(0, kMostText));
-    } else if (!items[i + 1].is_container() && snapshot_.settings.size() < kMostSettings) {
-      snapshot_.settings[std::string(name.substr(0, kMostText))] = Printed(tree_, items[i + 1]).substr(0, kMostText);
+      if (snapshot_.conf.empty()) snapshot_.conf = std::string(tree_.Text(values[i]).substr(0, kMostText));
+    } else if (!values[i].is_container() && snapshot_.settings.size() < kMostSettings) {
+      snapshot_.settings[std::string(name.substr(0, kMostText))] = Printed(tree_, values[i]).substr(0, kMostText);
     }
   }
   snapshot_.max_split_size = tree_.Int(dict, "max_split_size", -1);
@@ -292,6 +303,7 @@ absl::Status SnapshotReader::CountHost() {
 }
 
 absl::StatusOr<TorchSnapshot> SnapshotReader::Read() {
+  OwnerOf(0, 0);
   keys_.emplace(tree_);
   const PickleValue root = tree_.root();
   const PickleValue* const segments = root.is_sequence() ? &root : tree_.Find(root, "segments");

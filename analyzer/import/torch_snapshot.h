@@ -43,11 +43,16 @@ enum class SnapshotAction : uint8_t {
 // `kOther`: of a version that is newer than this program; only what is kept whole (snapshot_rest.h) says more.
 struct SnapshotEntry {
   SnapshotAction action = SnapshotAction::kOther;
+  uint32_t owner = 0;    // index of TorchSnapshot::owners
   uint64_t address = 0;  // of kOom: bytes that the device had free
   uint64_t size = 0;     // of blocks: as it was asked for
+  int64_t time_us = 0;   // since 1970; 0 = not recorded
+  PickleValue frames;
+};
+
+// Of which stream and pool an entry was: few of all entries differ.
+struct SnapshotOwner {
   uint64_t stream = 0, pool = 0;
-  int64_t time_us = 0;  // since 1970; 0 = not recorded
-  PickleValue frames, metadata, compiled;
 };
 
 struct SnapshotBlock {
@@ -82,6 +87,7 @@ struct SnapshotAnnotation {
 struct TorchSnapshot {
   std::vector<SnapshotSegment> segments;
   std::vector<std::vector<SnapshotEntry>> traces;  // by device
+  std::vector<SnapshotOwner> owners;               // at least one
   std::vector<SnapshotAnnotation> annotations;
   std::map<std::string, std::string> settings;  // allocator_settings, printed as Python does
   std::string conf;                             // PYTORCH_CUDA_ALLOC_CONF

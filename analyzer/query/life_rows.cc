@@ -19,7 +19,39 @@ void LifeRows::Begin(const LivesFacts& facts) {
 }
 
 void LifeRows::Lived(const Life& life, const AttributedUse& use) {
-  life.kind == LifeKind::kSegment ? WriteSegment(life, use) : WriteBlock(life, use);
+  life.kind == LifeKind::kSegment ? WriteSegment(life, use) : TakeBlock(life, use);
+}
+
+void LifeRows::TakeBlock(const Life& life, const AttributedUse& use) {
+  if (life.end_ns == 0) return WriteBlock(life, use, "allocated");
+  const EndPools::Place place(life.slot == 0 ? -1 : DeviceOfSlot(life.slot), life.address);
+  if (!pools_.pending().contains(place)) return WriteBlock(life, use, "freed");
+  const auto [held, is_first] = pending_.try_emplace(place, life, use);
+  if (is_first) return;
+  std::pair<Life, AttributedUse> earlier(life, use);
+  if (life.end > held->second.first.end) std::swap(held->second, earlier);
+  WriteBlock(earlier.first, earlier.second, "freed");
+}
+
+// Those that were freed before the history began have no life.
+void LifeRows::WritePendingFrees() {
+  for (const auto& [place, block] : pools_.pending()) {
+    if (const auto held = pending_.find(place); held != pending_.end()) {
+      WriteBlock(held->second.first, held->second.second, "pending_free");
+      continue;
+    }
+    Life life;
+    life.end_ns = loaded_->analysis.origin_ns;
+    life.address = place.second;
+    life.size = block.size;
+    life.requested = block.requested;
+    life.slot = SlotOfDevice(place.first);
+    AttributedUse use;
+    use.stack_id = block.stack;
+    use.layer = trace::TORCH;
+    use.evidence = Evidence::kNone;
+    WriteBlock(life, use, "pending_free");
+  }
 }
 
 void LifeRows::WriteBirthAndDeath(const Life& life, TableWriter* writer) {
@@ -29,7 +61,7 @@ void LifeRows::WriteBirthAndDeath(const Life& life, TableWriter* writer) {
   life.end_ns == 0 ? writer->Null() : writer->Int(texts_->Since(life.end_ns));
 }
 
-void LifeRows::WriteBlock(const Life& life, const AttributedUse& use) {
+void LifeRows::WriteBlock(const Life& life, const AttributedUse& use, absl::string_view state) {
   WriteBirthAndDeath(life, &*blocks_);
   blocks_->Bool(life.kept);
   life.slot == 0 ? blocks_->Null() : blocks_->Int(DeviceOfSlot(life.slot));
@@ -44,6 +76,11 @@ void LifeRows::WriteBlock(const Life& life, const AttributedUse& use) {
   blocks_->Enum(stack.stage).Enum(texts_->OfUserStage(use.user_stage)).Bool(stack.recomputed).Bool(life.saved);
   use.name == 0 ? blocks_->Null() : blocks_->TextOrNull(loaded_->stacks.string(use.name));
   texts_->WriteStep(life.born, &*blocks_);
+  const bool is_there = state != "freed" && use.layer == trace::TORCH && life.slot != 0;
+  const EndPools::Segment* const segment = is_there ? pools_.At(DeviceOfSlot(life.slot), life.address) : nullptr;
+  blocks_->UInt(segment == nullptr ? life.stream : segment->stream);
+  segment == nullptr ? blocks_->Null() : blocks_->Text(EndPools::NameOf(segment->pool));
+  blocks_->Text(state);
   blocks_->EndRow();
 }
 
@@ -55,6 +92,14 @@ void LifeRows::WriteSegment(const Life& life, const AttributedUse& use) {
   segments_->Enum(texts_->OfStack(use.stack_id).line).UInt(texts_->ThreadOf(life.thread));
   segments_->Enum(texts_->OfApi(life.api));
   texts_->WriteStep(life.born, &*segments_);
+  const bool is_there = life.end_ns == 0 && life.slot != 0;
+  const EndPools::Segment* const segment = is_there ? pools_.At(DeviceOfSlot(life.slot), life.address) : nullptr;
+  if (segment == nullptr) {
+    segments_->Null().Null().Null();
+  } else {
+    segments_->UInt(segment->stream).Text(EndPools::NameOf(segment->pool));
+    segments_->Text(segment->is_small ? "small" : "large");
+  }
   segments_->EndRow();
 }
 
@@ -78,6 +123,7 @@ absl::Status LifeRows::WriteStacks() {
 }
 
 absl::Status LifeRows::Close() {
+  WritePendingFrees();
   GPUMEM_RETURN_IF_ERROR(blocks_->Close());
   GPUMEM_RETURN_IF_ERROR(segments_->Close());
   return WriteStacks();

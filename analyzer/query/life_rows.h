@@ -13,8 +13,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
+#include "absl/container/btree_map.h"
+#include "absl/strings/string_view.h"
 #include "ledger/stacks/lives.h"
+#include "query/end_pools.h"
 #include "query/row_texts.h"
 #include "query/table_writer.h"
 
@@ -22,7 +26,8 @@ namespace gpumem {
 
 class LifeRows final : public LifeReceiver {
  public:
-  LifeRows(LoadedTrace* loaded, Database* database) : loaded_(loaded), database_(database) {}
+  LifeRows(LoadedTrace* loaded, Database* database)
+      : loaded_(loaded), database_(database), pools_(loaded->analysis.path) {}
 
   void Begin(const LivesFacts& facts) override;
   void Lived(const Life& life, const AttributedUse& use) override;
@@ -33,13 +38,18 @@ class LifeRows final : public LifeReceiver {
   uint64_t end_event() const { return end_event_; }  // the last one of the program's own code
 
  private:
-  void WriteBlock(const Life& life, const AttributedUse& use);
+  void TakeBlock(const Life& life, const AttributedUse& use);
+  void WriteBlock(const Life& life, const AttributedUse& use, absl::string_view state);
+  void WritePendingFrees();
   void WriteSegment(const Life& life, const AttributedUse& use);
   void WriteBirthAndDeath(const Life& life, TableWriter* writer);
   absl::Status WriteStacks();
 
   LoadedTrace* loaded_;
   Database* database_;
+  EndPools pools_;
+  // The last that ended where a block waits to be free at the end: it is that block.
+  absl::btree_map<EndPools::Place, std::pair<Life, AttributedUse>> pending_;
   std::optional<RowTexts> texts_;
   std::optional<TableWriter> blocks_, segments_;
   uint64_t end_event_ = 0;

@@ -76,7 +76,12 @@ const TableSchema& BlocksTable() {
        {"recomputed", kBool, "", "made by a forward pass that ran again (checkpointing)"},
        {"saved", kBool, "", "autograd kept it for the backward pass"},
        {"name", kText, "", "that the program gave it; NULL: none"},
-       {"step", kBig, "", "training step in which it was allocated; NULL: outside of all"}}};
+       {"step", kBig, "", "training step in which it was allocated; NULL: outside of all"},
+       {"stream", kUBig, "", "PyTorch's id of the stream it was asked for on; 0: the default one, or not known"},
+       {"pool", kText, "",
+        "id of its pool, as PyTorch's snapshot has it at the end; (0, 0): the common one; NULL: not known"},
+       {"state", kText, "",
+        "at the end: allocated, freed, or pending_free: freed, and in use by another stream (only snapshots tell)"}}};
   return table;
 }
 
@@ -97,7 +102,11 @@ const TableSchema& SegmentsTable() {
        {"line", kEnum, "", "line of the program's own code that made PyTorch reserve it"},
        {"thread", kInt, "", "the kernel's id of the thread"},
        {"api", kEnum, "", "function that allocated"},
-       {"step", kBig, "", "training step in which it was reserved; NULL: outside of all"}}};
+       {"step", kBig, "", "training step in which it was reserved; NULL: outside of all"},
+       {"stream", kUBig, "",
+        "PyTorch's id of the stream whose it is; NULL: not known (only snapshots tell, at the end)"},
+       {"pool", kText, "", "id of its pool; (0, 0): the common one; NULL: not known"},
+       {"blocks", kText, "", "what blocks it is for: small (up to 1 MiB) or large; NULL: not known"}}};
   return table;
 }
 

@@ -13,7 +13,6 @@ namespace gpumem {
 namespace {
 
 constexpr size_t kMaxPins = 20;
-
 // What goes back to CUDA in one piece: an allocation, or one mapping.
 struct GranuleUnit {
   uint64_t start = 0, end = 0;
@@ -24,6 +23,7 @@ struct GranuleUnit {
 struct Range {
   uint64_t start = 0, end = 0;
   const TorchBlock* block = nullptr;
+  bool is_pending = false;  // LiveState::pending_frees
 };
 
 // A contiguous stretch of units that a block may span: units [first_unit, last_unit), blocks [first_block, last_block).
@@ -31,7 +31,7 @@ struct Segment {
   uint64_t start = 0, end = 0;
   size_t first_unit = 0, last_unit = 0;
   size_t first_block = 0, last_block = 0;
-  uint64_t used = 0;
+  uint64_t used = 0, pending = 0;
   bool expandable = false;
 };
 
@@ -89,6 +89,9 @@ void Layout::CollectBlocks(const LiveState& state, uint32_t slot) {
     if (block.slot == slot)
       blocks_.push_back({block.address, std::max(block.address, block.address + block.size), &block});
   });
+  for (const auto& [address, block] : state.pending_frees()) {
+    if (block.slot == slot) blocks_.push_back({address, std::max(address, address + block.size), &block, true});
+  }
   std::sort(blocks_.begin(), blocks_.end(), [](const Range& a, const Range& b) { return a.start < b.start; });
   // Blocks overlap only where a free was lost; then the later one is right.
   for (size_t i = 1; i < blocks_.size(); ++i) blocks_[i - 1].end = std::min(blocks_[i - 1].end, blocks_[i].start);
@@ -112,7 +115,7 @@ void Layout::JoinSegments() {
     segment.end = unit.end;
     segment.last_unit = i + 1;
     for (; block < blocks_.size() && blocks_[block].start < unit.end; ++block)
-      segment.used += blocks_[block].end - blocks_[block].start;
+      (blocks_[block].is_pending ? segment.pending : segment.used) += blocks_[block].end - blocks_[block].start;
     segment.last_block = block;
   }
 }
@@ -145,7 +148,10 @@ void Layout::AddGaps(const Segment& segment, FragmentationPoint* point) const {
     point->largest_free_range = std::max(point->largest_free_range, until - from);
     ++point->free_ranges;
   });
+  point->pending += segment.pending;
+  // empty_cache() waits for the other streams first.
   ForEachUnit(segment, [&](const GranuleUnit& unit, size_t first, size_t last) {
+    for (; first < last && blocks_[first].is_pending; ++first) continue;
     if (first == last) point->empty_cache += unit.end - unit.start;
   });
 }
@@ -172,6 +178,7 @@ std::vector<CachePart> Layout::Caches() const {
     ++part.segments;
     part.reserved += segment.end - segment.start;
     part.free += gaps.free;
+    part.pending += segment.pending;
     part.empty += gaps.empty_cache;
   }
   std::vector<CachePart> sorted;
@@ -193,7 +200,7 @@ void Layout::AddPins(const Segment& segment, std::vector<PinningBlock>* pins) co
   }
   for (size_t i = 0; i < returnable.size(); ++i) {
     const TorchBlock& held = *blocks_[segment.first_block + i].block;
-    if (returnable[i] == 0 || held.size > returnable[i] / 2) continue;
+    if (returnable[i] == 0 || held.size > returnable[i] / 2 || blocks_[segment.first_block + i].is_pending) continue;
     PinningBlock pin;
     pin.segment_address = segment.start;
     pin.segment_bytes = segment.end - segment.start;
@@ -228,6 +235,7 @@ class PinGrouper {
     uint64_t used = 0;
     std::vector<uint64_t> stacks;
     for (size_t i = first; i < last; ++i) {
+      if (blocks_[i].is_pending) return;  // no line has to free it
       used += std::min(blocks_[i].end, unit.end) - std::max(blocks_[i].start, unit.start);
       const uint64_t stack = blocks_[i].block->stack;
       if (std::find(stacks.begin(), stacks.end(), stack) == stacks.end()) stacks.push_back(stack);
@@ -308,10 +316,10 @@ uint64_t Layout::LargestInHoles(const LiveState& state, uint64_t pages) const {
   return best;
 }
 
-void AddRounding(const TorchBlock& block, FragmentationPoint* point) {
-  if (block.requested == 0) return;
+void AddRounding(const Range& range, FragmentationPoint* point) {
+  if (range.block->requested == 0 || range.is_pending) return;
   point->requested_known = true;
-  point->rounding += block.size - std::min(block.size, block.requested);
+  point->rounding += range.block->size - std::min(range.block->size, range.block->requested);
 }
 
 void SetRatio(FragmentationPoint* point) {
@@ -325,7 +333,7 @@ FragmentationPoint Whole(const Layout& layout, const LiveState& state, uint32_t 
   point.reserved = state.values(slot).reserved;
   point.allocated = state.values(slot).allocated;
   for (const Segment& segment : layout.segments()) layout.AddGaps(segment, &point);
-  for (const Range& range : layout.blocks()) AddRounding(*range.block, &point);
+  for (const Range& range : layout.blocks()) AddRounding(range, &point);
   SetRatio(&point);
   return point;
 }
@@ -357,7 +365,7 @@ FragmentationDetail DetailFragmentation(const LiveState& state, uint32_t slot, u
     pool.reserved += segment.end - segment.start;
     pool.allocated += segment.used;
     layout.AddGaps(segment, &pool);
-    for (size_t i = segment.first_block; i < segment.last_block; ++i) AddRounding(*layout.blocks()[i].block, &pool);
+    for (size_t i = segment.first_block; i < segment.last_block; ++i) AddRounding(layout.blocks()[i], &pool);
   }
   for (auto& [name, pool] : detail.pools) SetRatio(&pool);
   return detail;

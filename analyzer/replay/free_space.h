@@ -19,7 +19,8 @@ struct FragmentationPoint {
   uint64_t time_ns = 0;
   uint64_t reserved = 0;
   uint64_t allocated = 0;
-  uint64_t free = 0;                // reserved - allocated
+  uint64_t pending = 0;             // freed, and in use by another stream until later; where that is known
+  uint64_t free = 0;                // reserved - allocated - pending
   uint64_t largest_free_range = 0;  // inside one segment
   uint64_t free_ranges = 0;
   uint64_t rounding = 0;  // allocated - requested, over the blocks whose request is known
@@ -70,7 +71,8 @@ struct CachePart {
   uint64_t stream = 0;  // PyTorch's id; 0 = the default one, or not known
   uint64_t pool = 0;    // the first capture of a CUDA graph that had a block of it; 0 = the common pool
   uint64_t segments = 0, reserved = 0, free = 0;
-  uint64_t empty = 0;  // of `free`: in segments, or mapped pages, without a block
+  uint64_t pending = 0;  // freed, and in use by another stream until later
+  uint64_t empty = 0;    // of `free`: in segments, or mapped pages, without a block
 };
 
 // Side streams that were used one after another, each for a while: what a program does that takes a new one each time.

@@ -11,6 +11,7 @@
 #ifndef GPUMEM_ANALYZER_TRACE_IMPORT_INFO_H_
 #define GPUMEM_ANALYZER_TRACE_IMPORT_INFO_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,6 +28,10 @@ inline constexpr auto kTorchFreeCompleted = static_cast<trace::EventKind>(51);
 // known. Layer 0; only in imports. See trace.proto, EventKind.
 inline constexpr auto kTorchReserved = static_cast<trace::EventKind>(56);
 inline constexpr char kTorchReservedName[] = "KIND_56";  // in counts by kind
+
+// EventRow::duration_ns of a torch block's FREE in an import: its memory can be used again only later, where a
+// kFreeCompleted says so; until then another stream has it in use.
+inline constexpr uint32_t kFreedLater = UINT32_MAX;
 
 struct ImportInfo {
   std::string format, recorder,

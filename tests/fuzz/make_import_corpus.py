@@ -9,6 +9,7 @@ Nothing here is unpickled. Every pickle that would run something names a command
 (tests/e2e/import_hostile_test.py).
 """
 
+import base64
 import gzip
 import json
 import os
@@ -94,6 +95,12 @@ def old_profile():
     sizes = [512, 1024, -512, -64, 512, -1024]
     args = {"Device Id": 0, "Device Type": 1}
     return {"traceEvents": [{"ph": "i", "name": "[memory]", "ts": i, "pid": 3, "tid": 3, "args": {**args, "Bytes": size}} for i, size in enumerate(sizes)]}
+
+
+def page(data):
+    """As PyTorch's _memory_viz.py writes it."""
+    files = json.dumps([{"name": "snapshot.pickle", "base64": base64.b64encode(data + b"\0" * (3 - len(data) % 3)).decode()}])
+    return f"\n<!DOCTYPE html>\n<script>\nconst local_files = {files}\nadd_local_files(local_files, 'Active Memory Timeline')\n</script>\n".encode()
 
 
 RMM = b"""Thread,Time,Action,Pointer,Size,Stream
@@ -189,6 +196,7 @@ def hostile(folder):
     files["cyclic_snapshot"] = b"\x80\x02}q\x00(X\x08\0\0\0segmentsh\x00X\x0d\0\0\0device_traces]q\x01h\x01au."
     files["wrong_types"] = pickle.dumps({"segments": {"a": 1}, "device_traces": 7}, 2)
     files["wrong_items"] = pickle.dumps({"segments": [1, "x", None], "device_traces": [[1, 2], "alloc"]}, 4)
+    files["system_in_page"] = page(files["system2"])
     files["huge"] = pickle.dumps({"segments": [], "device_traces": [[entry("alloc", 2**64 - 1, 2**64 - 1, 2**63)]]}, 4)
     return files
 
@@ -197,6 +205,8 @@ def good():
     files = {f"snapshot{protocol}": pickle.dumps(snapshot(), protocol) for protocol in range(6)}
     files["snapshot_gz"] = gzip.compress(files["snapshot4"], mtime=0)
     files["list"] = pickle.dumps(snapshot()["segments"], 4)
+    files["snapshot_json"] = json.dumps(snapshot()).encode()
+    files["snapshot_page"] = page(files["snapshot2"])
     files["profile"] = json.dumps(profile()).encode()
     files["old_profile"] = json.dumps(old_profile()).encode()
     files["rmm"] = RMM

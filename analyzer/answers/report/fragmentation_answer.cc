@@ -9,11 +9,13 @@
 #include "answers/parts/pin_lines.h"
 #include "answers/report/reserve_causes.h"
 #include "answers/report/sections.h"
+#include "answers/report/segments_at_end.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
 #include "ledger/load/ground.h"
 #include "ledger/stacks/names.h"
 #include "render/sparkline.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -31,12 +33,15 @@ Datum IfKnown(Value value, const ReportInput& input) {
 }
 
 std::vector<AnswerColumn<NamedPoint>> PointColumns(const ReportInput& input) {
-  return {
+  std::vector<AnswerColumn<NamedPoint>> columns = {
       {"", kNoTitle, Unit::kText, "", [](const NamedPoint& row) { return row.name; }},
       {"time_ns", "", [&input](const NamedPoint& row) { return input.Since(row.point.time_ns); }},
       {"reserved_bytes", "reserved", Unit::kBytes, "", [](const NamedPoint& row) { return row.point.reserved; }},
       {"allocated_bytes", "", [](const NamedPoint& row) { return row.point.allocated; }},
-      {"free_bytes", "free", Unit::kBytes, "reserved - allocated",
+      {"pending_bytes", "pending", Unit::kBytes,
+       "freed, and in use by another stream until later; 0 where nothing tells of it",
+       [](const NamedPoint& row) { return row.point.pending; }},
+      {"free_bytes", "free", Unit::kBytes, "reserved - allocated - pending",
        [&input](const NamedPoint& row) { return IfKnown(row.point.free, input); }},
       {"largest_free_range_bytes", "largest", Unit::kBytes, "inside one segment",
        [&input](const NamedPoint& row) { return IfKnown(row.point.largest_free_range, input); }},
@@ -52,6 +57,8 @@ std::vector<AnswerColumn<NamedPoint>> PointColumns(const ReportInput& input) {
        "pages without one",
        [&input](const NamedPoint& row) { return IfKnown(row.point.empty_cache, input); }},
   };
+  columns[4].telling = [](const NamedPoint& row) { return row.point.pending != 0; };
+  return columns;
 }
 
 void AddTable(const Fragmentation& fragmentation, const ReportInput& input, Detail detail, Document* answer) {
@@ -94,33 +101,40 @@ void AddPins(absl::string_view when, uint64_t time_ns, const std::vector<PinGrou
   AddPinLines(PinLines(groups, input), time_ns, input, options, answer);
 }
 
-std::string PartName(const CachePart& part) {
+std::string PartName(const CachePart& part, bool is_imported) {
+  if (is_imported) return NameOfPool(part.stream, part.pool);
   const std::string stream = part.stream == 0 ? "default stream" : absl::StrCat("stream ", part.stream);
   return part.pool == 0 ? stream : absl::StrCat(stream, ", private pool of capture ", part.pool);
 }
 
-std::vector<AnswerColumn<CachePart>> PartColumns() {
+std::vector<AnswerColumn<CachePart>> PartColumns(const ReportInput& input) {
+  const bool is_imported = ImportInfoOf(input.analysis->process.settings).any();
   constexpr char kIds[] =
       "PyTorch's id of the stream, 0 = the default one; the private pool by the first capture of a CUDA graph in it, "
-      "0 = the common one";
-  return {
+      "0 = the common one; in imports 2^32 * first + second number of the pool's id";
+  std::vector<AnswerColumn<CachePart>> columns = {
       {"stream", "", Unit::kCount, kIds, [](const CachePart& part) { return part.stream; }},
       {"pool", "", Unit::kCount, kIds, [](const CachePart& part) { return part.pool; }},
       {"reserved_bytes", "reserved", Unit::kBytes, "", [](const CachePart& part) { return part.reserved; }},
+      {"pending_bytes", "pending", Unit::kBytes, "freed, and in use by another stream until later",
+       [](const CachePart& part) { return part.pending; }},
       {"free_bytes", "free", Unit::kBytes, "which no other stream and no other pool can use",
        [](const CachePart& part) { return part.free; }},
       {"empty_bytes", "in whole segments", Unit::kBytes, "of it: in segments, or mapped pages, without a block",
        [](const CachePart& part) { return part.empty; }},
       {"segments", "segments", Unit::kCount, "", [](const CachePart& part) { return part.segments; }},
-      {"", kNoTitle, Unit::kText, "", [](const CachePart& part) { return PartName(part); }},
+      {"", kNoTitle, Unit::kText, "", [is_imported](const CachePart& part) { return PartName(part, is_imported); }},
   };
+  columns[3].telling = [](const CachePart& part) { return part.pending != 0; };
+  return columns;
 }
 
 // Where there is more than one.
-void AddParts(const Fragmentation& fragmentation, const TextOptions& options, Document* answer) {
+void AddParts(const Fragmentation& fragmentation, const ReportInput& input, const TextOptions& options,
+              Document* answer) {
   if (fragmentation.caches_at_peak.size() < 2) return;
   answer->Line("  By stream and private pool, at the peak of reserved:");
-  answer->Table("", "", PartColumns(), fragmentation.caches_at_peak,
+  answer->Table("", "", PartColumns(input), fragmentation.caches_at_peak,
                 {.count = Shown(fragmentation.caches_at_peak.size(), options.top), .counts_rest = true});
 }
 
@@ -171,7 +185,7 @@ void AddFragmentation(const DeviceAnalysis& device, const ReportInput& input, co
     return;
   }
   AddCurve(fragmentation, input, answer);
-  AddParts(fragmentation, options, answer);
+  AddParts(fragmentation, input, options, answer);
   AddPins("at the peak of reserved", fragmentation.at_peak.time_ns, fragmentation.groups_at_peak, input, options,
           answer);
   AddPins("at the end", fragmentation.at_end.time_ns, fragmentation.groups_at_end, input, options, answer);
@@ -196,7 +210,7 @@ Document FragmentationFields(const Fragmentation& fragmentation, size_t top, con
        {"at_end", "", [&input](const PoolFragmentation& pool) { return PointDatum(pool.at_end, input); }}},
       fragmentation.pools, {});
   fields.Table<CachePart>(
-      "caches_at_peak", "what each stream and each private pool had at the peak of reserved", PartColumns(),
+      "caches_at_peak", "what each stream and each private pool had at the peak of reserved", PartColumns(input),
       fragmentation.caches_at_peak,
       {.count = Shown(fragmentation.caches_at_peak.size(), top), .layout = JsonLayout::kOneLine, .is_shown = false});
   fields.Table<StreamChain>(
@@ -232,14 +246,19 @@ Document FragmentationFields(const Fragmentation& fragmentation, size_t top, con
 Document FragmentationAnswer(const ReportInput& input, const WhatIfAnswer* what_if, const TextOptions& options,
                              size_t top) {
   Document answer = TraceAnswer("fragmentation", input);
+  const std::vector<SegmentAtEnd> at_end = SegmentsAtEnd(input.analysis->path);
   answer.Field("what_if", WhatIfDatum(what_if), "");
   AddDevices(
       input,
       [&](const DeviceAnalysis& device, Document* object) {
         object->Object("fragmentation", "", FragmentationFields(device.fragmentation, top, input));
+        AddFieldsAtEnd(at_end, device.device, top, object);
       },
       &answer);
-  for (const DeviceAnalysis& device : input.analysis->devices) AddFragmentation(device, input, options, &answer);
+  for (const DeviceAnalysis& device : input.analysis->devices) {
+    AddFragmentation(device, input, options, &answer);
+    AddSegmentsAtEnd(at_end, device.device, options.top, &answer);
+  }
   if (what_if != nullptr) AddWhatIf(*what_if, &answer);
   EndWithNotes(input, &answer);
   return answer;

@@ -54,13 +54,13 @@ GPUMEM_FIELDS(TimelinePoint, time_ns, max)
 GPUMEM_FIELDS(SeriesPeak, bytes, time_ns, event_index)
 GPUMEM_FIELDS(LeakReport, at_end_torch, at_end_cuda, growth_from_ns, growth_to_ns, growth, freed_by_teardown,
               unknown_frees)
-GPUMEM_FIELDS(FragmentationPoint, time_ns, reserved, allocated, free, largest_free_range, free_ranges, rounding,
-              requested_known, external_ratio, empty_cache)
+GPUMEM_FIELDS(FragmentationPoint, time_ns, reserved, allocated, pending, free, largest_free_range, free_ranges,
+              rounding, requested_known, external_ratio, empty_cache)
 GPUMEM_FIELDS(PinningBlock, segment_address, segment_bytes, segment_free, block_address, block_bytes, blocks_in_segment,
               returnable, stack_id, allocated_ns)
 GPUMEM_FIELDS(PinGroup, stack_ids, blocks, block_bytes, segments, returnable, oldest_ns, pages)
 GPUMEM_FIELDS(PoolFragmentation, pool, at_peak, at_end)
-GPUMEM_FIELDS(CachePart, stream, pool, segments, reserved, free, empty)
+GPUMEM_FIELDS(CachePart, stream, pool, segments, reserved, free, pending, empty)
 GPUMEM_FIELDS(AllocatorUses, record_streams, mem_pools)
 GPUMEM_FIELDS(StreamChain, stack_id, is_taken, takes, streams)
 GPUMEM_FIELDS(SizeRatchet, stack_id, segments, bytes, first, last)

@@ -138,6 +138,8 @@ void LiveState::AddBlock(const EventBatch& batch, size_t i, uint32_t slot) {
   block.api = batch.api(i);
   block.thread = batch.thread(i);
   block.slot = static_cast<uint16_t>(slot);  // at most kMaxDevices
+  if (!pending_frees_.empty()) [[unlikely]]
+    pending_frees_.erase(block.address);
   if (const uint32_t old = block_index_.Find(block.address); old != AddressIndex::kNone) EndAssumed(old);
   if (has_gap_) EndEarlier(block.address, block.size);
   const uint64_t reserved = accounts_.devices[slot].values.reserved;
@@ -259,11 +261,14 @@ uint32_t LiveState::ApplyTorch(const EventBatch& batch, size_t i) {
   } else if (kind == trace::FREE) {
     const uint32_t place = block_index_.Remove(batch.address(i));
     if (place != AddressIndex::kNone) {
+      if (batch.duration_ns(i) == kFreedLater) pending_frees_[batch.address(i)] = blocks_[place];
       if (batch.size(i) != blocks_[place].size && batch.size(i) != 0) ++accounts_.size_mismatches;
       Forget(place);
     } else if (batch.address(i) != 0) {
       FreeUnknown(batch, i, &device);
     }
+  } else if (kind == kFreeCompleted) {
+    pending_frees_.erase(batch.address(i));
   } else if (device.reported_last) {
     device.at_report = device.values;  // what held before the failure, also where no call of CUDA came between
   }

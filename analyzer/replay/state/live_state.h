@@ -20,6 +20,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "replay/state/accounts.h"
 #include "replay/state/address_index.h"
 #include "replay/state/batch_stream.h"
@@ -160,6 +161,8 @@ class LiveState {
   const CudaMemory& cuda() const { return cuda_; }
   const ResidualMemory& residual() const { return residual_; }
   const Slab<TorchBlock>& blocks() const { return blocks_; }
+  // That were freed and are in use by another stream, by address; only imports of PyTorch's snapshots tell.
+  const absl::btree_map<uint64_t, TorchBlock>& pending_frees() const { return pending_frees_; }
   const Slab<DriverPiece>& driver_pieces() const { return driver_use_.pieces(); }
   // The block that begins at an address; AddressIndex::kNone where none does.
   uint32_t FindBlock(uint64_t address) const { return address == 0 ? AddressIndex::kNone : block_index_.Find(address); }
@@ -200,6 +203,7 @@ class LiveState {
   DriverUseTable driver_use_;
   Accounts accounts_;
   Slab<TorchBlock> blocks_;
+  absl::btree_map<uint64_t, TorchBlock> pending_frees_;
   AddressIndex block_index_;
   LifetimeObserver* observer_ = nullptr;
   bool sees_torch_;

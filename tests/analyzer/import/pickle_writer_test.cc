@@ -81,7 +81,7 @@ TEST(PickledTreeTest, ValuesComeBack) {
   std::string again;
   PickleWriter other(&again);
   other.Begin();
-  PickledTree values(&*tree, &other);
+  PickledTree values(&*tree, &other, [] { return true; });
   values.Write(tree->root());
   other.End();
   ByteSource second = ByteSource::Of(again);
@@ -103,7 +103,7 @@ TEST(PickledTreeTest, CyclesEnd) {
   ASSERT_TRUE(tree.ok()) << tree.status();
   std::string again;
   PickleWriter pickle(&again);
-  PickledTree(&*tree, &pickle).Write(tree->root());
+  PickledTree(&*tree, &pickle, [] { return true; }).Write(tree->root());
   EXPECT_LT(again.size(), 16u);
 }
 
