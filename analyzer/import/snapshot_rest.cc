@@ -208,7 +208,7 @@ absl::Status SnapshotStates::AddSegments() {
 bool SnapshotStates::NoteDelay(uint64_t index, PickleValue value, uint64_t requested_ns, std::vector<Delay>* delays) {
   if (value.type() != ValueType::kInt) return false;
   const int64_t us = *tree_.Int(value) - static_cast<int64_t>(requested_ns / 1000);
-  if (us != 0 && memory_->Spend(2 * sizeof(Delay))) delays->push_back({index, us});
+  if (us != 0 && memory_->Spend(sizeof(Delay) * 3 / 2)) delays->push_back({index, us});
   return true;
 }
 
@@ -259,7 +259,7 @@ void SnapshotStates::WriteEntries(size_t device, const SnapshotPast& past, uint6
   for (const uint64_t i : open) {
     pickle_.Item();
     pickle_.Number(i);
-    values_.Step();
+    WriteLongRest();
   }
   pickle_.EndList();
   pickle_.Text("delays");
@@ -270,7 +270,7 @@ void SnapshotStates::WriteEntries(size_t device, const SnapshotPast& past, uint6
     pickle_.Number(delay.index - std::exchange(last, delay.index));
     pickle_.Item();
     pickle_.Signed(delay.us);
-    values_.Step();
+    WriteLongRest();
   }
   pickle_.EndList();
   pickle_.EndDict();
