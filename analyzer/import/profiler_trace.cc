@@ -272,10 +272,13 @@ absl::Status ProfilerImport::WriteAll() {
 absl::StatusOr<ImportResult> ProfilerImport::Run(const std::string& path) {
   GPUMEM_RETURN_IF_ERROR(blocks_.Find());
   if (events_.memory.empty()) {
-    return absl::DataLossError(
-        absl::StrCat("is JSON, but holds no memory event of a GPU",
-                     blocks_.of_host() == 0 ? "" : absl::StrCat(" (", blocks_.of_host(), " of the CPU)"),
-                     ". Profile with torch.profiler.profile(profile_memory=True)"));
+    return absl::DataLossError(absl::StrCat(
+        "is JSON, but holds no memory event of a GPU",
+        blocks_.of_host() == 0
+            ? ". Profile with torch.profiler.profile(profile_memory=True)"
+            : absl::StrCat(", and ", blocks_.of_host(),
+                           " of the CPU: nothing was allocated on a GPU while it was profiled. Profile more of the "
+                           "program, or where it uses the GPU")));
   }
   begin_ns_ = events_.memory[0].time_ns;
   GPUMEM_RETURN_IF_ERROR(stacks_.Look());

@@ -11,6 +11,7 @@
 #include "answers/report/stack_rows.h"
 #include "base/format.h"
 #include "ledger/leaks/leaks.h"
+#include "ledger/load/ground.h"
 #include "ledger/stacks/names.h"
 #include "render/cells.h"
 
@@ -156,6 +157,10 @@ std::vector<Check> OomChecks(const ExplainSubject& subject) {
   if (oom == nullptr) {
     Check check = AskOfOom("request", "Did a request for GPU memory fail?");
     check.evidence = "none did";
+    if (!GroundOf(*input.analysis).has_failures) {
+      check.outcome = CheckOutcome::kUnknown;
+      check.evidence = "this file would not say so";
+    }
     return {check};
   }
   if (!oom->final) return {Request(*oom, input)};

@@ -16,6 +16,7 @@
 #include "ledger/attribution/attribution.h"
 #include "ledger/stacks/names.h"
 #include "render/cells.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -231,6 +232,11 @@ class Peak {
 
   Check Outside() const {
     Check check = AskOfPeak("outside_pytorch", "How much CUDA memory of this process is not PyTorch's?");
+    if (UsesTorch(device_) && ImportInfoOf(input_.analysis->process.settings).any()) {
+      check.outcome = CheckOutcome::kUnknown;
+      check.evidence = "this file is of PyTorch's own allocator";
+      return check;
+    }
     const MemoryBreakdown& parts = device_.breakdown_at_peak;
     check.evidence = absl::StrCat(FormatBytes(device_.peak_other.bytes), " at most");
     absl::StrAppend(&check.evidence, MostText(parts.other, input_));
