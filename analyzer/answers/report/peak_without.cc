@@ -7,6 +7,7 @@
 #include <map>
 
 #include "absl/strings/match.h"
+#include "answers/report/idle_graphs.h"
 #include "answers/report/stack_rows.h"
 #include "base/status_macros.h"
 #include "ledger/stacks/frame_class.h"
@@ -146,6 +147,8 @@ void PeakWithout::Lived(const Life& life, const AttributedUse& use) {
   const bool is_counted[kCounted] = {use.category == Category::kActivation, of.is_loss, of.is_of_line};
   for (size_t part = 0; part < kCounted; ++part)
     if (is_counted[part]) AddTo(&of_parts_[part], block);
+  if (life.saved && !IsOfModel(use.category)) saved_.push_back(block);
+  if (!life.saved && use.category == Category::kInput) inputs_.push_back(block);
   if (!failures_.empty() && use.category == Category::kParameter) parameters_.push_back(block);
   if (!failures_.empty() && step_ends_.empty() && of.stage == Stage::kOptimizer) made_by_optimizer_.push_back(block);
   if (IsOfModel(use.category)) {
@@ -255,6 +258,18 @@ void PeakWithout::CutCarried() {
   }
 }
 
+// What was found by the rounds of a training already is not cut twice.
+void PeakWithout::CutIdleGraphs() {
+  std::vector<uint64_t> backward_events;
+  for (const auto& [event, is_backward] : passes_)
+    if (is_backward) backward_events.push_back(event);
+  absl::flat_hash_set<uint64_t> known;
+  for (const Cut& cut : cuts_)
+    if (cut.part == PeakPart::kCarried) known.insert(cut.block.end);
+  for (const Block& block : IdleGraphs(std::exchange(saved_, {}), inputs_, backward_events))
+    if (!known.contains(block.end)) cuts_.push_back({block, PeakPart::kCarried});
+}
+
 // A dictionary that was loaded onto the device has what the model and the optimizer have, once more.
 void PeakWithout::CutLoaded() {
   if (rounds_.empty()) return;
@@ -288,6 +303,7 @@ void PeakWithout::Ended(const LivesFacts& facts) {
   FindRounds();
   CutGradients();
   CutCarried();
+  CutIdleGraphs();
   CutLoaded();
   CutSpare();
   for (size_t part = 0; part < kPeakParts; ++part) {

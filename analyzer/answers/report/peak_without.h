@@ -45,7 +45,7 @@ enum class PeakPart : uint8_t {
   kLoss,
   kLine,          // that was asked for
   kGradients,     // from the end of a step to the next backward pass
-  kCarried,       // what a round computed, from the next round on,
+  kCarried,       // what a round computed, from the next round on, and graphs without a backward pass (idle_graphs.h),
   kKeptLong,      // and the same of lines that keep it for many rounds, and let go of all of it at once
   kLoaded,        // copies in a checkpoint of what the model and the optimizer have, from the first pass on
   kForeach,       // what an optimizer computes for all parameters at once
@@ -111,6 +111,7 @@ class PeakWithout final : public LifeReceiver {
   void CutGradients();
   bool IsLetGoOfAtOnce(const std::vector<Block>& blocks) const;
   void CutCarried();
+  void CutIdleGraphs();
   void CutLoaded();
   void CutSpare();
 
@@ -130,7 +131,7 @@ class PeakWithout final : public LifeReceiver {
   std::vector<uint64_t> step_ends_;                // events
   std::vector<std::pair<uint64_t, bool>> passes_;  // allocations in passes: event, whether backward
   std::vector<uint64_t> rounds_, backwards_;       // events at which a round, and its backward pass, begin
-  std::vector<Block> computed_, moved_, gradients_, loaded_blocks_;
+  std::vector<Block> computed_, moved_, gradients_, loaded_blocks_, saved_, inputs_;
   SpareResults spare_;
   std::vector<Cut> cuts_;
   std::vector<Block> parameters_, made_by_optimizer_;    // the second: where a request failed before any step was over
