@@ -114,6 +114,8 @@ void KeepLargest(absl::string_view what, std::vector<LibraryPart>* parts) {
   for (size_t i = kMaxParts; i < parts->size(); ++i) {
     rest.bytes += (*parts)[i].bytes;
     rest.pieces += (*parts)[i].pieces;
+    rest.communicators += (*parts)[i].communicators;
+    rest.threads.insert((*parts)[i].threads.begin(), (*parts)[i].threads.end());
   }
   parts->resize(kMaxParts);
   parts->push_back(std::move(rest));
@@ -121,9 +123,10 @@ void KeepLargest(absl::string_view what, std::vector<LibraryPart>* parts) {
 
 std::string CommunicatorLabel(const LibraryPart& part) {
   std::string ranks;
-  if (part.ranks != 0) {
-    ranks = absl::StrCat(" of ", FormatCountOf(part.ranks, "rank", "ranks"));
-    if (part.rank >= 0 && part.ranks > 1) absl::StrAppend(&ranks, " (rank ", part.rank, ")");
+  if (part.ranks == 1 || (part.ranks != 0 && part.rank < 0)) {
+    ranks = absl::StrCat(" (", FormatCountOf(part.ranks, "rank", "ranks"), ")");
+  } else if (part.ranks != 0) {
+    ranks = absl::StrCat(" (rank ", part.rank, " of ", part.ranks, ")");
   }
   return absl::StrCat(kNccl, " communicator ", part.communicator, ranks,
                       part.line.empty() ? "" : absl::StrCat(", asked by ", part.line));
@@ -148,6 +151,7 @@ std::vector<LibraryPart> TakeCommunicators(const ReportInput& input, Asked* aske
   for (auto& [number, part] : made) {
     part.library = asked->library;
     part.communicator = number;
+    part.communicators = 1;
     const auto it = std::find_if(known.begin(), known.end(), [&](const auto& each) { return each.number == number; });
     if (it != known.end()) {
       part.ranks = it->ranks;
@@ -208,15 +212,18 @@ std::vector<LibraryPart> LibraryParts(const MemoryBreakdown& breakdown, const Re
   return parts;
 }
 
+bool IsLibrary(const std::string& library) { return library != kProgram; }
+
 std::string LibraryTitle(const std::vector<LibraryPart>& parts, const std::string& library) {
-  std::set<uint32_t> communicators, threads;
+  uint64_t communicators = 0;
+  std::set<uint32_t> threads;
   for (const LibraryPart& part : parts) {
     if (part.library != library) continue;
-    if (part.communicator != 0) communicators.insert(part.communicator);
+    communicators += part.communicators;
     threads.insert(part.threads.begin(), part.threads.end());
   }
-  if (!communicators.empty())
-    return absl::StrCat(library, " (", FormatCountOf(communicators.size(), "communicator", "communicators"), ")");
+  if (communicators != 0)
+    return absl::StrCat(library, " (", FormatCountOf(communicators, "communicator", "communicators"), ")");
   return threads.size() > 1 && library != kProgram ? absl::StrCat(library, " (", threads.size(), " threads)") : library;
 }
 

@@ -22,12 +22,13 @@ namespace gpumem {
 
 struct LibraryPart {
   std::string library;  // "NCCL"; "the program" for what no library asked for
-  std::string label;    // "NCCL communicator 2 of 8 ranks, asked by train.py:27 main"
+  std::string label;    // "NCCL communicator 2 (rank 3 of 8), asked by train.py:27 main"
   std::string line;     // of the program that made the library ask; "" where it is not known, or there are several
   uint64_t bytes = 0;
   uint64_t pieces = 0;
   std::set<uint32_t> threads;  // that asked, by the trace's numbers; none where not known
   uint32_t communicator = 0;   // number in the process; 0 = none
+  uint64_t communicators = 0;  // 1; of those that are told together, how many
   uint32_t ranks = 0;          // of the communicator; 0 = not known
   int64_t rank = -1;           // of this process in it; -1 = not known
   std::string key;             // what it is, without numbers that change: the same at two instants
@@ -37,6 +38,9 @@ std::vector<LibraryPart> LibraryParts(const MemoryBreakdown& breakdown, const Re
 
 // "NCCL (2 communicators)", "cuBLAS (5 threads)", "the program": what all parts of one library are.
 std::string LibraryTitle(const std::vector<LibraryPart>& parts, const std::string& library);
+
+// Of LibraryOf: no part of the program itself.
+bool IsLibrary(const std::string& library);
 
 // The title of the library that has nearly all of it; "" where none has.
 std::string LibraryOfMost(const MemoryBreakdown& breakdown, const ReportInput& input);

@@ -22,9 +22,9 @@
 
 namespace gpumem {
 
-// `saved`: what autograd kept for a backward pass; `inputs`: of which that is not known; they go with a graph where they
-// end right before or after it. `backward_events`: events of backward passes, ascending. Returns the part of each life
-// that is not needed.
+// `saved`: what autograd kept for a backward pass; `inputs`: of which that is not known; they go with a graph where
+// they end right before or after it. `backward_events`: events of backward passes, ascending. Returns the part of each
+// life that is not needed.
 std::vector<LifeSpan> IdleGraphs(std::vector<LifeSpan> saved, const std::vector<LifeSpan>& inputs,
                                  const std::vector<uint64_t>& backward_events);
 

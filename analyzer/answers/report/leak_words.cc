@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "answers/parts/library_parts.h"
 #include "answers/report/owner_words.h"
 #include "base/format.h"
 
@@ -127,10 +128,19 @@ std::string LeakHeadline(const LeakFindings& findings, int device) {
 
 namespace {
 
-absl::string_view PartOf(LeakKind kind) {
-  switch (kind) {
-    case LeakKind::kOutside:
-      return "CUDA memory outside PyTorch";
+// A library's name where it asked for all of a line's memory.
+std::string PartOf(const LeakRow& row, const ReportInput& input) {
+  switch (row.kind) {
+    case LeakKind::kOutside: {
+      std::string library;
+      for (const uint64_t stack : row.stacks) {
+        const std::string asked = LibraryOf(input.stacks->Frames(stack));
+        if (!library.empty() && library != asked) return "CUDA memory outside PyTorch";
+        library = asked;
+      }
+      return library.empty() || !IsLibrary(library) ? "CUDA memory outside PyTorch"
+                                                    : absl::StrCat("CUDA memory of ", library);
+    }
     case LeakKind::kHost:
       return "pinned memory of the host";
     case LeakKind::kManaged:
@@ -144,15 +154,15 @@ absl::string_view PartOf(LeakKind kind) {
 
 }  // namespace
 
-std::string PartThatGrows(const LeakFindings& findings, int device) {
+std::string PartThatGrows(const LeakFindings& findings, int device, const ReportInput& input) {
   const LeakDevice* const found = LeaksOf(findings, device);
-  std::vector<absl::string_view> parts;
+  std::vector<std::string> parts;
   for (size_t i = 0; found != nullptr && i < found->rows.size(); ++i) {
     const LeakRow& row = found->rows[i];
     if (row.status != LeakStatus::kGrowing || row.kind == LeakKind::kAllocator) continue;
-    const absl::string_view part = PartOf(row.kind);
+    std::string part = PartOf(row, input);
     if (part.empty()) return "";
-    if (!absl::c_linear_search(parts, part)) parts.push_back(part);
+    if (!absl::c_linear_search(parts, part)) parts.push_back(std::move(part));
   }
   return absl::StrJoin(parts, " and ");
 }

@@ -24,9 +24,9 @@ uint64_t GrowingBytes(const LeakFindings* findings, int device);
 // What keeps growing on a device; that nothing does; or that nothing repeats often enough to tell.
 std::string LeakHeadline(const LeakFindings& findings, int device);
 
-// What all lines that keep growing on a device are, where none of it is tensors: "CUDA memory outside PyTorch"; ""
-// where some is, or nothing grows. The first screen says it.
-std::string PartThatGrows(const LeakFindings& findings, int device);
+// What all lines that keep growing on a device are, where none of it is tensors: "CUDA memory outside PyTorch", or
+// the library that asked for it, "CUDA memory of NCCL"; "" where some is, or nothing grows. The first screen says it.
+std::string PartThatGrows(const LeakFindings& findings, int device, const ReportInput& input);
 
 // "judged over 100 training steps, 0.52 s to 2.1 s".
 std::string LoopText(const LeakLoop& loop, const ReportInput& input);

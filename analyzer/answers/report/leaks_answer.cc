@@ -270,7 +270,7 @@ void AddHostLeaks(const ReportInput& input, const TextOptions& options, Document
   const LeakDevice* const host = input.leaks == nullptr ? nullptr : LeaksOf(*input.leaks, kHostDevice);
   if (host == nullptr || GrowingBytes(input.leaks, kHostDevice) == 0) return;
   answer->Gap();
-  answer->Line({{Tone::kAlarm, absl::StrCat("Of no device, ", PartThatGrows(*input.leaks, kHostDevice), ": ",
+  answer->Line({{Tone::kAlarm, absl::StrCat("Of no device, ", PartThatGrows(*input.leaks, kHostDevice, input), ": ",
                                             LeakHeadline(*input.leaks, kHostDevice))}});
   AddRows(*host, *input.leaks, options, answer);
 }

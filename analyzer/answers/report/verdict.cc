@@ -188,14 +188,14 @@ std::string TooLongText(const DeviceAnalysis& device, const ReportInput& input) 
   return absl::StrCat(site.empty() ? "" : absl::StrCat(site, ": "), SentenceOf(remedies.front()));
 }
 
-std::string GrowthText(const LeakFindings& findings, int device) {
-  const std::string part = PartThatGrows(findings, device);
-  return absl::StrCat(part, part.empty() ? "" : ": ", LeakHeadline(findings, device));
+std::string GrowthText(const ReportInput& input, int device) {
+  const std::string part = PartThatGrows(*input.leaks, device, input);
+  return absl::StrCat(part, part.empty() ? "" : ": ", LeakHeadline(*input.leaks, device));
 }
 
 void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
   verdict->kind = input.leaks->misses_events ? VerdictKind::kUnknown : VerdictKind::kGrowing;
-  verdict->problem = GrowthText(*input.leaks, device.device);
+  verdict->problem = GrowthText(input, device.device);
   const LeakRow& worst = LeaksOf(*input.leaks, device.device)->rows[0];
   if (worst.kind == LeakKind::kAllocator) {
     if (const std::string where = StrandedText(device, input); !where.empty())
@@ -221,7 +221,7 @@ void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict
 
 void JudgeHostGrowth(const ReportInput& input, Verdict* verdict) {
   verdict->kind = input.leaks->misses_events ? VerdictKind::kUnknown : VerdictKind::kGrowing;
-  verdict->problem = GrowthText(*input.leaks, kHostDevice);
+  verdict->problem = GrowthText(input, kHostDevice);
   verdict->action = LeakRemark(LeaksOf(*input.leaks, kHostDevice)->rows[0], *input.leaks);
 }
 

@@ -122,7 +122,7 @@ TEST(MemoryBreakdown, EachCommunicatorIsAPart) {
   example.analysis.communicators = {{1, 8, 3, 0}, {2, 0, -1, 0}};
   const std::vector<LibraryPart> parts = LibraryParts(peak, example.input());
   ASSERT_EQ(parts.size(), 3u);
-  EXPECT_EQ(parts[0].label, "NCCL communicator 1 of 8 ranks (rank 3)");
+  EXPECT_EQ(parts[0].label, "NCCL communicator 1 (rank 3 of 8)");
   EXPECT_EQ(parts[0].bytes, 900 * kMiB);
   EXPECT_EQ(parts[1].label, "NCCL communicator 2");
   EXPECT_EQ(parts[1].bytes, 400 * kMiB);
@@ -161,6 +161,7 @@ TEST(MemoryBreakdown, ManyCommunicatorsAreTheLargestAndTheRest) {
   EXPECT_EQ(parts[0].communicator, 20u);
   EXPECT_EQ(parts[8].label, "NCCL, 12 more communicators");
   EXPECT_EQ(parts[8].bytes, 78 * kMiB);
+  EXPECT_EQ(LibraryTitle(parts, "NCCL"), "NCCL (20 communicators)");
 }
 
 TEST(MemoryBreakdown, GuessesOnlyAtWhatMatters) {
