@@ -255,7 +255,7 @@ absl::Status SnapshotEvents::AddBeginning(const SnapshotPast& past, int device, 
     to->rows.push_back(row);
     if (!block.is_pending) continue;
     row.kind = trace::FREE;  // before, and is not over
-    row.duration_ns = kFreedLater;
+    row.duration_ns = kTorchFreedLater;
     to->rows.push_back(row);
   }
   return absl::OkStatus();
@@ -294,7 +294,7 @@ absl::Status SnapshotEvents::WriteFree(const SnapshotPast& past, size_t i, Event
   row.requested_size = row.size;
   row.size = past.size(i);
   row.handle = past.pool(i);
-  row.duration_ns = past.is_freed_later(i) ? kFreedLater : 0;
+  row.duration_ns = past.is_freed_later(i) ? kTorchFreedLater : 0;
   row.api = writer_->definitions().String(kTorchFree);
   return writer_->Add(row);
 }

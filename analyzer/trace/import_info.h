@@ -30,8 +30,8 @@ inline constexpr auto kTorchReserved = static_cast<trace::EventKind>(56);
 inline constexpr char kTorchReservedName[] = "KIND_56";  // in counts by kind
 
 // EventRow::duration_ns of a torch block's FREE in an import: its memory can be used again only later, where a
-// kFreeCompleted says so; until then another stream has it in use.
-inline constexpr uint32_t kFreedLater = UINT32_MAX;
+// kTorchFreeCompleted says so; until then another stream has it in use.
+inline constexpr uint32_t kTorchFreedLater = UINT32_MAX;
 
 struct ImportInfo {
   std::string format, recorder,

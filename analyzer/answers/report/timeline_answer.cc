@@ -9,6 +9,7 @@
 #include "answers/report/sections.h"
 #include "answers/report/trace_answer.h"
 #include "base/format.h"
+#include "base/utf8.h"
 #include "ledger/load/ground.h"
 #include "ledger/stacks/names.h"
 #include "render/instants.h"

@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Rises with whatever changes what an import gives.
-constexpr int kImportVersion = 6;
+constexpr int kImportVersion = 7;
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr size_t kMostFiles = 256;
 constexpr char kExtension[] = ".gmtrace";

@@ -261,13 +261,13 @@ uint32_t LiveState::ApplyTorch(const EventBatch& batch, size_t i) {
   } else if (kind == trace::FREE) {
     const uint32_t place = block_index_.Remove(batch.address(i));
     if (place != AddressIndex::kNone) {
-      if (batch.duration_ns(i) == kFreedLater) pending_frees_[batch.address(i)] = blocks_[place];
+      if (batch.duration_ns(i) == kTorchFreedLater) pending_frees_[batch.address(i)] = blocks_[place];
       if (batch.size(i) != blocks_[place].size && batch.size(i) != 0) ++accounts_.size_mismatches;
       Forget(place);
     } else if (batch.address(i) != 0) {
       FreeUnknown(batch, i, &device);
     }
-  } else if (kind == kFreeCompleted) {
+  } else if (kind == kTorchFreeCompleted) {
     pending_frees_.erase(batch.address(i));
   } else if (device.reported_last) {
     device.at_report = device.values;  // what held before the failure, also where no call of CUDA came between
