@@ -81,6 +81,7 @@ class SnapshotStates {
     uint64_t index = 0;
     int64_t us = 0;
   };
+  void WriteFrees(const std::vector<uint64_t>& open, const std::vector<Delay>& delays);
   bool NoteDelay(uint64_t index, PickleValue value, uint64_t requested_ns, std::vector<Delay>* delays);
   void WriteEntries(size_t device, const SnapshotPast& past, uint64_t begin_ns);
   void WriteTop();
@@ -204,7 +205,7 @@ absl::Status SnapshotStates::AddSegments() {
   return absl::OkStatus();
 }
 
-// False: it is no time of a free_completed that a delay after its free_requested could tell.
+// False: a delay after its free_requested cannot say this time of a free_completed.
 bool SnapshotStates::NoteDelay(uint64_t index, PickleValue value, uint64_t requested_ns, std::vector<Delay>* delays) {
   if (value.type() != ValueType::kInt) return false;
   const int64_t us = *tree_.Int(value) - static_cast<int64_t>(requested_ns / 1000);
@@ -254,6 +255,11 @@ void SnapshotStates::WriteEntries(size_t device, const SnapshotPast& past, uint6
     if (past.is_free(i) && !is_followed && memory_->Spend(sizeof i * 2)) open.push_back(i);
   }
   rest.WriteTo(&pickle_, &values_);
+  WriteFrees(open, delays);
+  pickle_.EndDict();
+}
+
+void SnapshotStates::WriteFrees(const std::vector<uint64_t>& open, const std::vector<Delay>& delays) {
   pickle_.Text("open");
   pickle_.BeginList();
   for (const uint64_t i : open) {
@@ -273,7 +279,6 @@ void SnapshotStates::WriteEntries(size_t device, const SnapshotPast& past, uint6
     WriteLongRest();
   }
   pickle_.EndList();
-  pickle_.EndDict();
 }
 
 // The snapshot's other values; of a list, as 1.13 wrote it, no keys.
