@@ -69,14 +69,6 @@ int Make(int ranks, int rank, Call call) {
   return result;
 }
 
-// What NCCL says of a communicator that is ready; kNotKnown of one that is not yet, since it was made in a group.
-int Ask(const char* name, NcclComm* const* out, const void* caller) {
-  const auto ask = reinterpret_cast<int (*)(const NcclComm*, int*)>(Find(name, caller));
-  int answer = kNotKnown;
-  if (ask == nullptr || out == nullptr || *out == nullptr || ask(*out, &answer) != 0) return kNotKnown;
-  return answer;
-}
-
 }  // namespace
 }  // namespace gpumemshim::hooks
 
@@ -113,19 +105,11 @@ int ncclCommInitAll(NcclComm** out, int ranks, const int* devices) {
   return Make(ranks, kNotKnown, [&] { return real(out, ranks, devices); });
 }
 
+// Its ranks are known to NCCL alone, and asking a communicator that is not ready yet makes NCCL warn.
 int ncclCommSplit(NcclComm* parent, int color, int key, NcclComm** out, NcclConfig* config) {
-  const void* const caller = __builtin_return_address(0);
   const auto real = GPUMEM_NCCL_REAL(ncclCommSplit);
   if (real == nullptr) return kSystemError;
-  const uint64_t number = g_communicators.fetch_add(1, std::memory_order_relaxed) + 1;
-  RecordPart(number, false, kNotKnown, kNotKnown, 0);
-  const int result = real(parent, color, key, out, config);
-  const ErrnoSaver saver;
-  const bool asks = result == 0 && !session::IsOff();
-  const int ranks = asks ? Ask("ncclCommCount", out, caller) : kNotKnown;
-  const int rank = ranks == kNotKnown ? kNotKnown : Ask("ncclCommUserRank", out, caller);
-  RecordPart(number, true, ranks, rank, result);
-  return result;
+  return Make(kNotKnown, kNotKnown, [&] { return real(parent, color, key, out, config); });
 }
 
 #pragma GCC visibility pop

@@ -61,9 +61,7 @@ Datum DetailsDatum(const Moment& moment) {
          {"known_by",
           NonzeroDatum(moment.by_evidence[i], [](size_t k) { return EvidenceName(static_cast<Evidence>(k)); }),
           "in `category_details` an object of bytes by evidence: `measured`, `address`, `autograd`, `stack`, `rule`, "
-          "`none`; "
-          "of "
-          "a stack the evidence"}},
+          "`stated`, `none`; of a stack the evidence"}},
         JsonLayout::kOneLine));
   }
   return Datum::List(std::move(details));

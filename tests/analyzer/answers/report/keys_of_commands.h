@@ -114,7 +114,7 @@ inline const std::set<std::string> kKeysOfForecast = {"sentence",
                                                       "range_share"};
 
 // Keys of import (tests/e2e/import_test.py).
-inline const std::set<std::string> kKeysOfImport = {"format"};
+inline const std::set<std::string> kKeysOfImport = {"format", "map"};
 
 // Keys of tree, table, sizes and stacks, which tests/analyzer/answers/views compares with their answers.
 inline const std::set<std::string> kViewKeys = {"view",
