@@ -71,7 +71,9 @@ void PagePass::Totals(uint64_t event, uint64_t time_ns, uint32_t slot, const Mea
 void PagePass::Begin(const LivesFacts&) {
   for (const DeviceAnalysis& device : loaded_->analysis.devices) {
     const LiveSet& peak = LiveAtPeak(device, DefaultMeasure(device));
-    DeviceOf(SlotOfDevice(device.device))->rows.Pin(peak.event_index, peak.time_ns, peak.values);
+    TimeRows& rows = DeviceOf(SlotOfDevice(device.device))->rows;
+    if (rows.rows().empty()) rows.Observe(peak.event_index, peak.time_ns, peak.values);  // of one moment
+    rows.Pin(peak.event_index, peak.time_ns, peak.values);
   }
   for (PageDevice& device : devices_) device.rows.Finish();
 }

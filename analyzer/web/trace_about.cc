@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "ledger/stacks/names.h"
 #include "render/columns.h"
+#include "trace/import_info.h"
 
 namespace gpumem {
 namespace {
@@ -37,8 +38,9 @@ std::vector<Remark> TraceFacts(const ReportInput& input) {
   std::vector<Remark> facts = {{"process", ProcessText(input), Tone::kPlain}};
   for (Remark& fact : HeadFacts(input, /*full=*/true)) facts.push_back(std::move(fact));
   const std::vector<std::string> losses = LossLines(input);
-  facts.push_back(
-      {"losses", losses.empty() ? "none: every event is in the trace" : absl::StrJoin(losses, "; "), Tone::kPlain});
+  if (!losses.empty() || !ImportInfoOf(input.analysis->process.settings).any())
+    facts.push_back(
+        {"losses", losses.empty() ? "none: every event is in the trace" : absl::StrJoin(losses, "; "), Tone::kPlain});
   for (const std::string& note : input.analysis->notes) facts.push_back({"note", note, Tone::kPlain});
   return facts;
 }

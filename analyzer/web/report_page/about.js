@@ -7,15 +7,20 @@ const LEADS = [['problem', 'Problem'], ['peak', 'Peak'], ['mostly', 'Mostly'], [
 
 function showAbout(trace, generator) {
   const {about} = trace;
-  const {verdict} = trace.answers.report;
+  const {verdict, ground} = trace.answers.report;
+  const what = about.facts.find(({lead}) => lead === 'process')?.text ?? '';
+  const imported = what.startsWith('imported from ');
   document.title = `${about.program} · GPU memory · gpumemshim`;
   byId('title').replaceChildren(nameElement(about.program));
   byId('simulated').hidden = !about.simulated;
+  // What somebody else's file is, when it was taken and what it cannot know is the first thing to read.
+  byId('what').replaceChildren(nameElement(imported ? what : ''));
+  byId('facts-box').open = imported;
   byId('verdict').replaceChildren(...LEADS.filter(([key]) => verdict[key]).flatMap(([key, lead]) => [
-    element('dt', {class: key === 'problem' ? 'alarm' : ''}, lead), element('dd', {class: key === 'problem' ? 'alarm' : ''}, nameElement(verdict[key]))]));
+    element('dt', {class: key === 'problem' ? 'alarm' : ''}, key === 'peak' && ground.covers === 'moment' ? 'Held' : lead), element('dd', {class: key === 'problem' ? 'alarm' : ''}, nameElement(verdict[key]))]));
   byId('warnings').replaceChildren(...about.warnings.map(({level, text}) => element('li', {class: level}, nameElement(text))));
-  byId('facts').replaceChildren(...about.facts.flatMap(({lead, text}) => [element('dt', {}, lead), element('dd', {}, nameElement(text))]));
-  byId('foot').textContent = `Made by ${generator}. ${about.lossless ? 'Nothing was lost: every event is in the trace.' : 'Events are missing: see above.'}` +
+  byId('facts').replaceChildren(...about.facts.filter(({lead}) => !imported || lead !== 'process').flatMap(({lead, text}) => [element('dt', {}, lead), element('dd', {}, nameElement(text))]));
+  byId('foot').textContent = `Made by ${generator}. ${!about.lossless ? 'Events are missing: see above.' : imported ? '' : 'Nothing was lost: every event is in the trace.'}` +
     (trace.blocks.leftOut > 0 ? ` ${formatCount(trace.blocks.leftOut)} smaller blocks are in sums only; gpumemshim html --max-blocks names more.` : '');
 }
 

@@ -27,7 +27,7 @@ function readAddress(traces, choice) {
   choice.x = one('x', ['time', 'events'], trace.tellsTime(choice.device) ? 'time' : 'events');
   choice.upTo = one('to', ['use', 'reserved', 'capacity'], 'reserved');
   choice.tab = one('tab', TAB_KEYS, traces.length > 1 ? 'runs' : 'blocks');
-  choice.group = one('group', TABS[0].groups, 'line');
+  choice.group = one('group', TABS[0].groups, trace.answers.report.ground.stacks ? 'line' : 'category');
   choice.query = asked.get('search') ?? '';
   choice.event = asked.has('event') ? number('event', Number.MAX_SAFE_INTEGER) : -1;
   language = one('lang', LANGUAGES, 'en');

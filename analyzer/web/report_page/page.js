@@ -157,7 +157,7 @@ class ReportPage {
     const rest = Math.max(held - named, 0);
     this.moment = {trace, device: device.number, event: this.choice.event, list, bytes: held, rest, by: this.choice.by, layers: this.timeline.layers,
       theme: this.theme, matches: (i) => this.matches(i)};
-    const what = this.choice.event === device.peakEvent ? `${t('Peak')} · ` : '';
+    const what = this.choice.event === device.peakEvent && trace.answers.report.ground.covers !== 'moment' ? `${t('Peak')} · ` : '';
     byId('moment').replaceChildren(
       what, element('strong', {}, formatBytes(held)), ` ${t('in use')}, ${formatCountOf(list.length, 'block', 'blocks')}` +
       (rest > 0 ? ` and ${formatBytes(rest)} that no block here explains` : ''),
