@@ -5,8 +5,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <random>
@@ -14,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "ledger/load/attribute.h"
 #include "ledger/load/input.h"
 #include "testing/index_folder.h"
@@ -181,6 +185,28 @@ TEST(PagePass, FewBlocksByNameLeaveTheSumsWhole) {
   EXPECT_EQ(few.pass->blocks().lives().size(), 10u);
   EXPECT_EQ(few.pass->blocks().left_out() + 10, all.pass->blocks().lives().size());
   EXPECT_EQ(Sums(&few.pass->devices()[0], PageLayer::kLine, 5).size(), few.pass->devices()[0].rows.rows().size());
+}
+
+// What others recorded may be of one moment, before which nothing happened.
+TEST(PagePass, OneMomentIsARow) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/one_moment_", getpid()),
+                    path = folder + "/moment.json";
+  setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  std::filesystem::create_directories(folder);
+  std::ofstream(path)
+      << R"({"segments": [{"device": 0, "address": 1048576, "total_size": 3072, "stream": 0, "blocks": [)"
+      << R"({"address": 1048576, "size": 1024, "requested_size": 1000, "state": "active_allocated"},)"
+      << R"({"address": 1049600, "size": 2048, "requested_size": 0, "state": "inactive"}]}],)"
+      << R"("device_traces": [[]]})";
+  Passed passed = Of(path);
+  ASSERT_EQ(passed.pass->devices().size(), 1u);
+  PageDevice& device = passed.pass->devices()[0];
+  ASSERT_EQ(device.rows.rows().size(), 1u);
+  EXPECT_EQ(device.rows.rows()[0].values.allocated, 1024u);
+  EXPECT_EQ(device.rows.rows()[0].values.reserved, 3072u);
+  EXPECT_EQ(Sums(&device, PageLayer::kLine, 5), std::vector<uint64_t>{1024});
+  unsetenv("XDG_CACHE_HOME");
+  std::filesystem::remove_all(folder);
 }
 
 TEST(PageData, ATraceWithoutGpuMemoryHasNoDevices) {
