@@ -21,7 +21,8 @@ bool IsSame(const PickleTree& tree, PickleValue a, PickleValue b) {
     return ours.size() == theirs.size() && std::equal(ours.begin(), ours.end(), theirs.begin(),
                                                       [](PickleValue x, PickleValue y) { return x.id() == y.id(); });
   }
-  return a.type() == PickleValue::Type::kBigInt && tree.Int(a) == tree.Int(b);
+  const bool is_large = a.type() == PickleValue::Type::kBigInt || a.type() == PickleValue::Type::kHugeInt;
+  return is_large && tree.Int(a) == tree.Int(b);
 }
 
 }  // namespace

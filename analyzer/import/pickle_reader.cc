@@ -24,9 +24,7 @@ namespace {
 
 using Type = PickleValue::Type;
 
-constexpr uint64_t kMostLine = 1u << 20;
-constexpr uint64_t kProgressBytes = 4u << 20;
-constexpr uint64_t kMostIntegerBytes = 9;
+constexpr uint64_t kMostLine = 1u << 20, kProgressBytes = 4u << 20, kMostIntegerBytes = 9;
 
 // The stack machine. Each step takes one opcode; what is wrong ends it.
 class PickleMachine {
@@ -96,7 +94,9 @@ bool PickleMachine::PushCounted(uint64_t size) {
 
 bool PickleMachine::PushLong(absl::string_view bytes) {
   const std::optional<int64_t> value = PickledInteger(bytes);
-  return value ? Push(tree_.MakeInt(*value)) : Wrong(absl::StrCat("an integer of ", bytes.size(), " bytes"));
+  if (!value) return Wrong(absl::StrCat("an integer of ", bytes.size(), " bytes"));
+  const bool is_huge = *value < 0 && bytes.size() > sizeof(int64_t) && bytes.back() == '\0';
+  return Push(is_huge ? tree_.MakeUnsigned(static_cast<uint64_t>(*value)) : tree_.MakeInt(*value));
 }
 
 bool PickleMachine::PushDecimal(absl::string_view line) {
@@ -105,7 +105,7 @@ bool PickleMachine::PushDecimal(absl::string_view line) {
   int64_t value = 0;
   uint64_t large = 0;
   if (absl::SimpleAtoi(line, &value)) return Push(tree_.MakeInt(value));
-  if (absl::SimpleAtoi(line, &large)) return Push(tree_.MakeInt(static_cast<int64_t>(large)));
+  if (absl::SimpleAtoi(line, &large)) return Push(tree_.MakeUnsigned(large));
   return Wrong("no integer of 64 bits");
 }
 

@@ -61,6 +61,7 @@ std::optional<int64_t> PickleTree::Int(PickleValue value) const {
     case Type::kInt:
       return static_cast<int64_t>(value.payload()) - kInlineLimit;
     case Type::kBigInt:
+    case Type::kHugeInt:
       return large_ints_[value.payload()];
     case Type::kFloat: {
       const double number = floats_[value.payload()];
@@ -95,6 +96,13 @@ PickleValue PickleTree::MakeInt(int64_t value) {
   Spend(sizeof(int64_t));
   large_ints_.push_back(value);
   return {Type::kBigInt, large_ints_.size() - 1};
+}
+
+PickleValue PickleTree::MakeUnsigned(uint64_t value) {
+  if (value <= INT64_MAX) return MakeInt(static_cast<int64_t>(value));
+  Spend(sizeof(int64_t));
+  large_ints_.push_back(static_cast<int64_t>(value));
+  return {Type::kHugeInt, large_ints_.size() - 1};
 }
 
 PickleValue PickleTree::MakeFloat(double value) {

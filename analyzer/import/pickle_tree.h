@@ -32,7 +32,8 @@ namespace gpumem {
 // A type in 4 bits, and a number, or the index of what does not fit into 60 bits.
 class PickleValue {
  public:
-  enum class Type : uint8_t { kNone, kBool, kInt, kBigInt, kFloat, kText, kList, kTuple, kDict, kMark };
+  // kHugeInt: from 2^63 on, up to 64 bits.
+  enum class Type : uint8_t { kNone, kBool, kInt, kBigInt, kFloat, kText, kList, kTuple, kDict, kMark, kHugeInt };
 
   PickleValue() = default;
   PickleValue(Type type, uint64_t payload) : bits_(static_cast<uint64_t>(type) << kShift | (payload & kMask)) {}
@@ -86,6 +87,7 @@ class PickleTree {
   void SetBudget(uint64_t budget) { budget_ = budget; }
   void SetRoot(PickleValue root) { root_ = root; }
   PickleValue MakeInt(int64_t value);
+  PickleValue MakeUnsigned(uint64_t value);
   PickleValue MakeFloat(double value);
   std::optional<PickleValue> MakeText(absl::string_view text);
   PickleValue MakeContainer(Type type);

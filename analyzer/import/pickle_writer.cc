@@ -94,6 +94,8 @@ void PickledTree::Write(PickleValue value, int depth) {
     case PickleValue::Type::kInt:
     case PickleValue::Type::kBigInt:
       return pickle_->Signed(tree_->Int(value).value_or(0));
+    case PickleValue::Type::kHugeInt:
+      return pickle_->Number(static_cast<uint64_t>(tree_->Int(value).value_or(0)));
     case PickleValue::Type::kFloat:
       return pickle_->Float(tree_->Number(value).value_or(0));
     case PickleValue::Type::kText: {

@@ -138,7 +138,7 @@ class TreeHandler final : public nlohmann::json_sax<nlohmann::json> {
   bool null() override { return Push({}); }
   bool boolean(bool value) override { return Push({ValueType::kBool, value ? 1u : 0u}); }
   bool number_integer(number_integer_t value) override { return Push(tree_.MakeInt(value)); }
-  bool number_unsigned(number_unsigned_t value) override { return Push(tree_.MakeInt(static_cast<int64_t>(value))); }
+  bool number_unsigned(number_unsigned_t value) override { return Push(tree_.MakeUnsigned(value)); }
   bool number_float(number_float_t value, const string_t&) override { return Push(tree_.MakeFloat(value)); }
   bool string(string_t& value) override {
     const std::optional<PickleValue> text = tree_.MakeText(value);

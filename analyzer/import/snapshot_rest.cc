@@ -58,7 +58,9 @@ class SnapshotStates {
 
  private:
   bool IsNumber(PickleValue value, int64_t number) const {
-    return (value.type() == ValueType::kInt || value.type() == ValueType::kBigInt) && tree_.Int(value) == number;
+    const bool is_int =
+        value.type() == ValueType::kInt || value.type() == ValueType::kBigInt || value.type() == ValueType::kHugeInt;
+    return is_int && tree_.Int(value) == number;
   }
   bool IsNumber(PickleValue value, uint64_t number) const { return IsNumber(value, static_cast<int64_t>(number)); }
   bool IsText(PickleValue value, absl::string_view text) const {

@@ -127,7 +127,7 @@ StackView ViewForeignStack(const Frames& frames, absl::string_view api, absl::st
   auto pick = FirstWhere(frames, [](const ResolvedFrame& f) { return f.python && !IsTrampoline(f); });
   if (!pick) {
     pick = FirstWhere(frames, [](const ResolvedFrame& f) {
-      return !f.function.empty() && !absl::StrContains(f.function, "+0x") &&
+      return !f.function.empty() && !IsMark(f) && !absl::StrContains(f.function, "+0x") &&
              !absl::StrContains(f.module, "libgpumemshim");
     });
   }
@@ -140,7 +140,8 @@ StackView ViewForeignStack(const Frames& frames, absl::string_view api, absl::st
 
 StackView ViewStack(const Frames& frames, absl::string_view api, absl::string_view working_directory) {
   StackView view;
-  if (frames.empty()) {
+  const auto is_no_call = [](const ResolvedFrame& frame) { return IsMark(frame) && !frame.forward; };
+  if (std::all_of(frames.begin(), frames.end(), is_no_call)) {
     // Of imports: what is from before has no line, and says so in place of a function.
     const bool says_why = absl::StartsWith(api, "allocated before ");
     view.site = api.empty() ? "(stack not known)" : absl::StrCat(api, says_why ? "" : " (stack not known)");

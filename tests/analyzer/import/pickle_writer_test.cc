@@ -72,6 +72,7 @@ TEST(PickledTreeTest, ValuesComeBack) {
   pickle.Float(2.5);
   pickle.None();
   pickle.Bool(true);
+  pickle.Number(UINT64_MAX);
   pickle.EndTuple();
   pickle.EndDict();
   pickle.End();
@@ -89,11 +90,13 @@ TEST(PickledTreeTest, ValuesComeBack) {
   ASSERT_TRUE(same.ok()) << same.status();
   EXPECT_EQ(same->Int(same->root(), "number"), int64_t{1} << 62);
   const absl::Span<const PickleValue> all = same->Items(*same->Find(same->root(), "all"));
-  ASSERT_EQ(all.size(), 4u);
+  ASSERT_EQ(all.size(), 5u);
   EXPECT_EQ(same->Int(all[0]), -7);
   EXPECT_EQ(same->Number(all[1]), 2.5);
   EXPECT_EQ(all[2].type(), PickleValue::Type::kNone);
   EXPECT_EQ(all[3].type(), PickleValue::Type::kBool);
+  EXPECT_EQ(all[4].type(), PickleValue::Type::kHugeInt);
+  EXPECT_EQ(again, written);
 }
 
 // A list that contains itself ends: Python would write a reference, which nothing here needs.
