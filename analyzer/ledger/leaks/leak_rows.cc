@@ -157,10 +157,17 @@ class RowMaker {
     for (const auto& [stack, curve] : group.stacks) row->stacks.push_back(stack);
     row->stack = LargestOf(group, window.end - 1);
     if (row->status != LeakStatus::kGrowing && IsMeantToGrow(group, row->stack)) row->status = LeakStatus::kExpected;
+    if (row->status == LeakStatus::kGrowing && MayBeOneAThread(*row)) row->status = LeakStatus::kExpected;
     if (row->status == LeakStatus::kGrowing && WasFreed(*row)) row->status = LeakStatus::kFreed;
     if (row->status == LeakStatus::kGrowing && (!Stays(group, row->loop) || pass_.PreparesGraphs(row->loop)))
       row->status = LeakStatus::kExpected;
     return true;
+  }
+
+  // Threads that serve requests begin one after the other, and each has its own workspace and a request in its hands.
+  bool MayBeOneAThread(const LeakRow& row) const {  // which are numbered from 1
+    const auto threads = static_cast<uint32_t>(row.grown_blocks + 1);
+    return !sources_.are_steps[row.loop] && threads > 1 && sources_.classifier->stacks()->thread(threads) != nullptr;
   }
 
   static bool IsPlain(const Group& group) {
