@@ -18,6 +18,7 @@
 #include "base/format.h"
 #include "base/status_macros.h"
 #include "import/wire.h"
+#include "shared/event.h"
 #include "trace/import_info.h"
 
 namespace gpumem {
@@ -228,8 +229,7 @@ void DeviceProfileImport::AddRows(int device, const ProfileSample& sample, std::
   row.device = device;
   row.time_ns = kMadeTimeNs;
   // Arrays of the program, no library's: what for is not known.
-  const uint32_t unknown = writer_.definitions().NativeFrame("", absl::StrCat(kStatedCategory, "unknown>"), 0);
-  row.stack = writer_.definitions().Stack(StackOf(sample), unknown);
+  row.stack = writer_.definitions().Stack(StackOf(sample), StatedFrame("unknown", &writer_.definitions()));
   row.api = writer_.definitions().String("XLA buffer");
   const uint64_t bytes = sample.values[1];
   const uint64_t count = std::clamp<uint64_t>(std::min(sample.values[0], bytes), 1, kMostBuffers);
@@ -271,7 +271,7 @@ absl::StatusOr<ImportResult> DeviceProfileImport::Run(const std::string& path) {
   EventRow moment;  // a state without a history is a history of one moment
   moment.time_ns = kMadeTimeNs;
   moment.kind = trace::MARK;
-  moment.handle = 1;
+  moment.handle = format::kMarkSnapshot;
   moment.device = -1;
   GPUMEM_RETURN_IF_ERROR(writer_.Add(moment));
   GPUMEM_RETURN_IF_ERROR(writer_.End());
@@ -296,12 +296,7 @@ bool IsDeviceMemoryProfile(absl::string_view begin) {
 absl::StatusOr<ImportResult> ImportDeviceMemoryProfile(ByteSource* source, const std::string& path,
                                                        TraceWriter::Sink sink) {
   ImportMemory memory = ImportMemory::OfProcess();
-  std::string bytes;
-  for (absl::string_view piece = source->Next(); !piece.empty(); piece = source->Next()) {
-    if (!memory.Spend(kBytesForOne * piece.size())) return memory.TooMuch();
-    bytes.append(piece.data(), piece.size());
-  }
-  GPUMEM_RETURN_IF_ERROR(source->status());
+  GPUMEM_ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(source, kBytesForOne, &memory));
   const Profile profile = ReadProfile(bytes);
   const auto has_unit = [&](size_t i, absl::string_view unit) {
     return i < profile.units.size() && profile.Text(profile.units[i]) == unit;

@@ -183,4 +183,18 @@ absl::Status ImportMemory::TooMuch() const {
                                           all_ >> 20 << 2, "MiB"));
 }
 
+absl::StatusOr<std::string> ReadWhole(ByteSource* source, uint64_t memory_per_byte, ImportMemory* memory) {
+  std::string bytes;
+  for (absl::string_view piece = source->Next(); !piece.empty(); piece = source->Next()) {
+    if (!memory->Spend(memory_per_byte * piece.size())) return memory->TooMuch();
+    bytes.append(piece.data(), piece.size());
+  }
+  GPUMEM_RETURN_IF_ERROR(source->status());
+  return bytes;
+}
+
+uint32_t StatedFrame(absl::string_view category, DefinitionBuilder* definitions) {
+  return definitions->NativeFrame("", absl::StrCat(kStatedCategory, category, ">"), 0);
+}
+
 }  // namespace gpumem

@@ -21,6 +21,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "gpumem/trace.pb.h"
+#include "import/byte_source.h"
+#include "trace/write/definition_builder.h"
 #include "trace/write/trace_writer.h"
 
 namespace gpumem {
@@ -89,6 +91,12 @@ class ImportMemory {
   uint64_t all_, left_;
   bool is_over_ = false;
 };
+
+// All bytes of a source, for formats that are read whole; `memory` is spent by so many bytes for each of them.
+absl::StatusOr<std::string> ReadWhole(ByteSource* source, uint64_t memory_per_byte, ImportMemory* memory);
+
+// Frame.id of the innermost frame that states a category (kStatedCategory).
+uint32_t StatedFrame(absl::string_view category, DefinitionBuilder* definitions);
 
 }  // namespace gpumem
 

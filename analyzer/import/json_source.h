@@ -5,7 +5,10 @@
 // twice: where `token`, which its handler moves on, has stood still for too long, the bytes end. Not thread-safe;
 // source and token must outlive it.
 //
-//   Json::sax_parse(JsonSource(&source, &handler.token), JsonSource(), &handler);
+// JsonHandler: what every reader of a JSON file that streams by has: how far it is, and what is wrong. Readers derive
+// from it and say where they have moved on.
+//
+//   GPUMEM_RETURN_IF_ERROR(handler.Parse("Export the profile anew"));
 
 #ifndef GPUMEM_ANALYZER_IMPORT_JSON_SOURCE_H_
 #define GPUMEM_ANALYZER_IMPORT_JSON_SOURCE_H_
@@ -13,7 +16,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "import/byte_source.h"
 
@@ -53,6 +61,38 @@ class JsonSource {
   ByteSource* source_ = nullptr;
   const uint64_t* token_ = nullptr;  // where the last one that was handed on ended, about
   const char *at_ = nullptr, *end_ = nullptr;
+};
+
+class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  // The source must outlive it.
+  explicit JsonHandler(ByteSource* source) : source_(source) {}
+
+  // All of the source. Its own error, else DataLoss: what is wrong, and `next_step` behind it.
+  absl::Status Parse(absl::string_view next_step) {
+    const bool parsed = nlohmann::json::sax_parse(JsonSource(source_, &token_), JsonSource(), this);
+    if (!source_->status().ok()) return source_->status();
+    if (parsed) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(wrong_.empty() ? "is no JSON" : wrong_, ". ", next_step));
+  }
+
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    return Wrong(absl::StrCat("is no JSON, or cut short, at byte ", position));
+  }
+
+ protected:
+  // The first that is said stays.
+  bool Wrong(std::string what) {
+    if (wrong_.empty()) wrong_ = std::move(what);
+    return false;
+  }
+  // A token came. Returns how far the source is, unpacked.
+  uint64_t Advance() { return token_ = source_->unpacked_bytes(); }
+
+ private:
+  ByteSource* source_;
+  std::string wrong_;
+  uint64_t token_ = 0;
 };
 
 }  // namespace gpumem

@@ -264,13 +264,9 @@ class LineLogImport {
 // 0, which is none, beyond the most that are told apart.
 uint32_t LineLogImport::ThreadOf(absl::string_view name) {
   if (name.empty() || (threads_.size() >= kMostThreads && !threads_.contains(name))) return 0;
-  const auto [it, is_new] = threads_.try_emplace(std::string(name), static_cast<uint32_t>(threads_.size() + 1));
-  if (is_new) {
-    trace::Thread* const thread = writer_.definitions().pending()->add_threads();
-    thread->set_id(it->second);
-    uint32_t tid = 0;
-    if (absl::SimpleAtoi(name, &tid)) thread->set_tid(tid);
-  }
+  const auto [it, is_new] = threads_.try_emplace(std::string(name), 0);
+  uint32_t tid = 0;
+  if (is_new) it->second = writer_.definitions().Thread(absl::SimpleAtoi(name, &tid) ? tid : 0);
   return it->second;
 }
 

@@ -25,8 +25,6 @@
 namespace gpumem {
 namespace {
 
-using Json = nlohmann::json;
-
 // In the profiler's order, as category.h names them. "Detail of autograd" is what a backward pass makes on its way to a
 // gradient.
 constexpr std::array<absl::string_view, 8> kTimelineCategories = {
@@ -44,13 +42,11 @@ struct TimelineNumbers {
   bool is_raw = false;
 };
 
-class TimelineHandler final : public nlohmann::json_sax<Json> {
+class TimelineHandler final : public JsonHandler {
  public:
-  TimelineHandler(const ByteSource* source, ImportMemory* memory) : source_(source), memory_(memory) {}
+  TimelineHandler(ByteSource* source, ImportMemory* memory) : JsonHandler(source), memory_(memory) {}
 
   TimelineNumbers numbers;
-  std::string wrong;
-  uint64_t token = 0;
 
   bool null() override { return Wrong("holds something that is not a number"); }
   bool boolean(bool) override { return null(); }
@@ -67,14 +63,14 @@ class TimelineHandler final : public nlohmann::json_sax<Json> {
     return std::abs(value) < 9e18 ? Number(static_cast<int64_t>(value)) : Wrong("holds a number that is too large");
   }
   bool start_array(std::size_t) override {
-    token = source_->unpacked_bytes();
+    Advance();
     if (++depth_ > 3 || (depth_ == 3 && lists_ != 2)) return Wrong("is nested otherwise than a memory timeline");
     if (depth_ == 2) ++lists_;
     row_ = 0;
     return true;
   }
   bool end_array() override {
-    token = source_->unpacked_bytes();
+    Advance();
     const bool ends_row = depth_ == 3 || (depth_ == 2 && lists_ > 1 && row_ != 0);
     --depth_;
     if (!ends_row) return true;
@@ -84,17 +80,10 @@ class TimelineHandler final : public nlohmann::json_sax<Json> {
     row_ = 0;
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    return Wrong(absl::StrCat("is no JSON, or cut short, at byte ", position));
-  }
 
  private:
-  bool Wrong(std::string what) {
-    if (wrong.empty()) wrong = std::move(what);
-    return false;
-  }
   bool Number(int64_t value) {
-    token = source_->unpacked_bytes();
+    Advance();
     if (depth_ < 2) return Wrong("is no memory timeline");
     // A vector that grows is there one and a half times meanwhile.
     if (!memory_->Spend(2 * sizeof(int64_t))) return false;
@@ -103,7 +92,6 @@ class TimelineHandler final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  const ByteSource* source_;
   ImportMemory* memory_;
   size_t depth_ = 0, lists_ = 0, row_ = 0;
 };
@@ -189,8 +177,7 @@ EventRow TimelineImport::RowOf(bool allocates, size_t category, Block block) {
   row.size = block.size;
   const absl::string_view name =
       states_categories_ && category < kNoCategory ? kTimelineCategories[category] : "unknown";
-  const std::string frame = absl::StrCat(kStatedCategory, name, ">");
-  row.stack = writer_.definitions().Stack(0, writer_.definitions().NativeFrame("", frame, 0));
+  row.stack = writer_.definitions().Stack(0, StatedFrame(name, &writer_.definitions()));
   return row;
 }
 
@@ -333,13 +320,9 @@ bool IsMemoryTimeline(absl::string_view begin) {
 absl::StatusOr<ImportResult> ImportMemoryTimeline(ByteSource* source, const std::string& path, TraceWriter::Sink sink) {
   ImportMemory memory = ImportMemory::OfProcess();
   TimelineHandler handler(source, &memory);
-  const bool parsed = Json::sax_parse(JsonSource(source, &handler.token), JsonSource(), &handler);
-  if (!source->status().ok()) return source->status();
-  if (memory.is_over()) return memory.TooMuch();
-  if (!parsed) {
-    return absl::DataLossError(absl::StrCat(handler.wrong.empty() ? "is no JSON" : handler.wrong,
-                                            ". Is it what torch.profiler's export_memory_timeline wrote?"));
-  }
+  const absl::Status parsed = handler.Parse("Is it what torch.profiler's export_memory_timeline wrote?");
+  if (source->status().ok() && memory.is_over()) return memory.TooMuch();
+  GPUMEM_RETURN_IF_ERROR(parsed);
   return TimelineImport(std::move(handler.numbers), std::move(sink)).Run(path);
 }
 

@@ -99,12 +99,8 @@ std::vector<std::string> NsysImport::Notes() const {
 }
 
 uint32_t NsysImport::ThreadOf(uint32_t tid) {
-  const auto [it, is_new] = threads_.try_emplace(tid, static_cast<uint32_t>(threads_.size() + 1));
-  if (is_new) {
-    trace::Thread* const thread = writer_.definitions().pending()->add_threads();
-    thread->set_id(it->second);
-    thread->set_tid(tid);
-  }
+  const auto [it, is_new] = threads_.try_emplace(tid, 0);
+  if (is_new) it->second = writer_.definitions().Thread(tid);
   return it->second;
 }
 

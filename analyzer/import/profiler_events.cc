@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "import/json_source.h"
 
 namespace gpumem {
@@ -28,8 +29,6 @@ uint32_t ProfilerNames::IdOf(absl::string_view text) {
 }
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr size_t kMostThreads = 1 << 20, kMostProfilerDevices = 1024;
 constexpr size_t kLongestProfilerName = 4096, kLongestCallStack = 64 << 10;
@@ -142,13 +141,11 @@ class EventCollector {
 
 // An event is an object at the second level below "traceEvents", or below the list that the whole file is; its "args"
 // are one level deeper.
-class EventHandler final : public nlohmann::json_sax<Json> {
+class EventHandler final : public JsonHandler {
  public:
-  EventHandler(const ByteSource* source, ImportMemory* memory) : collector(memory), source_(source) {}
+  EventHandler(ByteSource* source, ImportMemory* memory) : JsonHandler(source), collector(memory) {}
 
   EventCollector collector;
-  std::string wrong;
-  uint64_t token = 0;  // how far the source was when one came last
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -161,7 +158,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
     return Number(value, fits ? static_cast<int64_t>(value) : 0);
   }
   bool string(string_t& value) override {
-    token = source_->unpacked_bytes();
+    Advance();
     if (event_depth_ == 0) {
       if (IsInDevice() && key_ == "name") collector.events.devices.back().name = value.substr(0, kLongestProfilerName);
       return true;
@@ -178,7 +175,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
   }
   bool binary(binary_t&) override { return true; }
   bool start_object(std::size_t) override {
-    token = source_->unpacked_bytes();
+    Advance();
     if (++depth_ > kDeepestJson) return Wrong("is nested too deeply");
     if (event_depth_ == 0 && in_list_ && depth_ == list_depth_ + 1) {
       event_depth_ = depth_;
@@ -197,7 +194,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool start_array(std::size_t) override {
-    token = source_->unpacked_bytes();
+    Advance();
     if (++depth_ > kDeepestJson) return Wrong("is nested too deeply");
     if (!in_list_ && (depth_ == 1 || (depth_ == 2 && key_ == "traceEvents"))) {
       in_list_ = true;
@@ -211,20 +208,13 @@ class EventHandler final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool key(string_t& value) override {
-    token = source_->unpacked_bytes();
+    Advance();
     key_.swap(value);
     if (depth_ == 1) top_ = key_;
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    return Wrong(absl::StrCat("is no JSON, or cut short, at byte ", position));
-  }
 
  private:
-  bool Wrong(std::string what) {
-    if (wrong.empty()) wrong = std::move(what);
-    return false;
-  }
   // Threads that are named in words have a number of their own.
   static int64_t NumberOf(const std::string& text) {
     int64_t number = 0;
@@ -233,7 +223,7 @@ class EventHandler final : public nlohmann::json_sax<Json> {
   }
   bool IsInDevice() const { return depth_ == 3 && top_ == "deviceProperties" && !collector.events.devices.empty(); }
   bool Number(double value, int64_t whole) {
-    token = source_->unpacked_bytes();
+    Advance();
     if (event_depth_ == 0) {
       OfFile(whole);
     } else if (depth_ == event_depth_) {
@@ -280,7 +270,6 @@ class EventHandler final : public nlohmann::json_sax<Json> {
     if (key_ == "Python parent id") raw_.python_parent = static_cast<uint32_t>(value);
   }
 
-  const ByteSource* source_;
   size_t depth_ = 0, event_depth_ = 0, list_depth_ = 0;
   bool in_list_ = false;
   std::string key_, top_;  // the last key; the last one of the file's own object
@@ -291,13 +280,9 @@ class EventHandler final : public nlohmann::json_sax<Json> {
 
 absl::StatusOr<ProfilerEvents> ReadProfilerEvents(ByteSource* source, ImportMemory* memory) {
   EventHandler handler(source, memory);
-  const bool parsed = Json::sax_parse(JsonSource(source, &handler.token), JsonSource(), &handler);
-  if (!source->status().ok()) return source->status();
-  if (!parsed && memory->is_over()) return memory->TooMuch();
-  if (!parsed) {
-    return absl::DataLossError(
-        absl::StrCat(handler.wrong.empty() ? "is no JSON" : handler.wrong, ". Export the profile anew"));
-  }
+  const absl::Status parsed = handler.Parse("Export the profile anew");
+  if (!parsed.ok() && source->status().ok() && memory->is_over()) return memory->TooMuch();
+  GPUMEM_RETURN_IF_ERROR(parsed);
   return std::move(handler.collector.events);
 }
 

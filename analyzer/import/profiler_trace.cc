@@ -172,12 +172,8 @@ absl::Status ProfilerImport::WriteBefore() {
 }
 
 uint32_t ProfilerImport::ThreadOf(uint32_t index) {
-  const auto [it, is_new] = threads_.try_emplace(index, static_cast<uint32_t>(threads_.size() + 1));
-  if (is_new) {
-    trace::Thread* const thread = writer_.definitions().pending()->add_threads();
-    thread->set_id(it->second);
-    thread->set_tid(static_cast<uint32_t>(events_.threads[index].second));
-  }
+  const auto [it, is_new] = threads_.try_emplace(index, 0);
+  if (is_new) it->second = writer_.definitions().Thread(static_cast<uint32_t>(events_.threads[index].second));
   return it->second;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shared/event.h"
 #include "trace/import_info.h"
 
 namespace gpumem {
@@ -82,7 +83,6 @@ StackImporter::Found StackImporter::Look(PickleValue frames) {
 namespace {
 
 constexpr int kOutOfMemory = 2;  // of cudaError_t
-constexpr uint64_t kMarkSnapshot = 1;
 // Each unmapping cuts what is mapped there; PyTorch maps and unmaps the same pieces, so this is never reached.
 constexpr uint64_t kMostPartsOfEntry = 4, kAlwaysParts = 1u << 20, kMostPartsOfMapping = 65536;
 
@@ -374,7 +374,7 @@ absl::Status SnapshotEvents::WriteSnapshotMark(uint64_t time_ns) {
   EventRow mark;
   mark.kind = trace::MARK;
   mark.time_ns = time_ns;
-  mark.handle = kMarkSnapshot;
+  mark.handle = format::kMarkSnapshot;
   mark.text = writer_->definitions().String("snapshot");
   return writer_->Add(mark);
 }

@@ -122,13 +122,11 @@ absl::Status DecodePage(ByteSource* source, ImportMemory* memory, std::string* p
 }
 
 // Values above the marks are those of the containers that are open.
-class TreeHandler final : public nlohmann::json_sax<nlohmann::json> {
+class TreeHandler final : public JsonHandler {
  public:
-  TreeHandler(const ByteSource* source, const PickleLimits& limits)
-      : source_(source), limits_(limits), tree_(std::min(limits.most_bytes, limits.always_bytes)) {}
+  TreeHandler(ByteSource* source, const PickleLimits& limits)
+      : JsonHandler(source), limits_(limits), tree_(std::min(limits.most_bytes, limits.always_bytes)) {}
 
-  std::string wrong;
-  uint64_t token = 0;
   PickleTree Take() {
     if (!values_.empty()) tree_.SetRoot(values_[0]);
     return std::move(tree_);
@@ -150,18 +148,10 @@ class TreeHandler final : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return Open(ValueType::kList); }
   bool end_array() override { return Close(); }
   bool key(string_t& value) override { return string(value); }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    return Wrong(absl::StrCat("is no JSON, or cut short, at byte ", position));
-  }
 
  private:
-  bool Wrong(std::string what) {
-    if (wrong.empty()) wrong = std::move(what);
-    return false;
-  }
   bool Push(PickleValue value) {
-    token = source_->unpacked_bytes();
-    tree_.SetBudget(std::min(limits_.most_bytes, limits_.always_bytes + limits_.bytes_per_byte * token));
+    tree_.SetBudget(std::min(limits_.most_bytes, limits_.always_bytes + limits_.bytes_per_byte * Advance()));
     if (values_.size() == values_.capacity() && !tree_.Spend(sizeof value * (values_.size() + 64)))
       return Wrong("has more values than such a file can need");
     values_.push_back(value);
@@ -183,7 +173,6 @@ class TreeHandler final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  const ByteSource* source_;
   PickleLimits limits_;
   PickleTree tree_;
   std::vector<PickleValue> values_;
@@ -204,12 +193,9 @@ absl::StatusOr<PickleTree> ReadSnapshotPage(ByteSource* source, const PickleLimi
 
 absl::StatusOr<PickleTree> ReadSnapshotJson(ByteSource* source, const PickleLimits& limits) {
   TreeHandler handler(source, limits);
-  const bool parsed = nlohmann::json::sax_parse(JsonSource(source, &handler.token), JsonSource(), &handler);
-  if (!source->status().ok()) return source->status();
-  if (parsed) return handler.Take();
-  if (handler.spent() > limits.most_bytes) return limits.too_much;
-  return absl::DataLossError(
-      absl::StrCat(handler.wrong.empty() ? "is no JSON" : handler.wrong, ". Write the snapshot anew"));
+  const absl::Status parsed = handler.Parse("Write the snapshot anew");
+  if (parsed.ok()) return handler.Take();
+  return source->status().ok() && handler.spent() > limits.most_bytes ? limits.too_much : parsed;
 }
 
 }  // namespace gpumem

@@ -228,19 +228,15 @@ absl::Status XSpaceImport::WriteEvent(const XMemoryEvent& event) {
   row.time_ns = event.time_ns;
   row.requested_size = event.allocates ? event.requested : 0;
   DefinitionBuilder& definitions = writer_.definitions();
-  const auto [thread, is_new] = threads_.try_emplace(event.thread, static_cast<uint32_t>(threads_.size() + 1));
-  if (is_new) {
-    trace::Thread* const made = definitions.pending()->add_threads();
-    made->set_id(thread->second);
-    made->set_tid(event.thread);
-  }
+  const auto [thread, is_new] = threads_.try_emplace(event.thread, 0);
+  if (is_new) thread->second = definitions.Thread(event.thread);
   row.thread = thread->second;
   row.api = definitions.String(event.allocates ? "XLA allocation" : "XLA free");
   if (event.allocates && event.device != kHostAllocator) {
     // The program's or XLA's, no library's: what for is not known.
     const uint64_t caller =
         event.operation.empty() ? 0 : definitions.Stack(0, definitions.NativeFrame("", event.operation, 0));
-    row.stack = definitions.Stack(caller, definitions.NativeFrame("", absl::StrCat(kStatedCategory, "unknown>"), 0));
+    row.stack = definitions.Stack(caller, StatedFrame("unknown", &definitions));
   }
   return writer_.Add(row);
 }
@@ -284,12 +280,7 @@ bool IsXSpace(absl::string_view begin) {
 
 absl::StatusOr<ImportResult> ImportXSpace(ByteSource* source, const std::string& path, TraceWriter::Sink sink) {
   ImportMemory memory = ImportMemory::OfProcess();
-  std::string bytes;
-  for (absl::string_view piece = source->Next(); !piece.empty(); piece = source->Next()) {
-    if (!memory.Spend(2 * piece.size())) return memory.TooMuch();
-    bytes.append(piece.data(), piece.size());
-  }
-  GPUMEM_RETURN_IF_ERROR(source->status());
+  GPUMEM_ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(source, 2, &memory));
   std::vector<XMemoryEvent> events;
   WireFields planes(bytes);
   bool is_whole = true;

@@ -47,6 +47,14 @@ class DefinitionBuilder {
   // The stack of `frame` called from the stack `caller`, 0 = from nowhere.
   uint64_t Stack(uint64_t caller, uint32_t frame);
 
+  // Thread.id of a further thread; `tid` 0 = not known. Who asks keeps which is whose.
+  uint32_t Thread(uint32_t tid) {
+    trace::Thread* const thread = pending_.add_threads();
+    thread->set_id(++threads_);
+    thread->set_tid(tid);
+    return threads_;
+  }
+
   // Further definitions go in here directly.
   trace::Definitions* pending() { return &pending_; }
   // Whether Take would give so much that it should be written, events or not.
@@ -69,7 +77,7 @@ class DefinitionBuilder {
   trace::Definitions pending_;
   size_t new_entries_ = 0;
   uint64_t bytes_ = 0, taken_bytes_ = 0;
-  uint32_t python_codes_ = 0;
+  uint32_t python_codes_ = 0, threads_ = 0;
   uint64_t addresses_ = 0;
   ModuleSymbols names_;  // of native frames that Take has not given yet
   absl::flat_hash_map<std::string, uint32_t> strings_;
