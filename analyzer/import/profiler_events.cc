@@ -168,8 +168,15 @@ class EventHandler final : public JsonHandler {
       if (key_ == "cat") raw_.category = value;
       if (key_ == "ph") raw_.phase = value;
       if (key_ == "pid" || key_ == "tid") Number(0, NumberOf(value));
-    } else if (depth_ == event_depth_ + 1 && key_ == "Call stack") {
-      raw_.call_stack = value;
+      double time = 0;
+      if ((key_ == "ts" || key_ == "dur") && absl::SimpleAtod(value, &time)) Number(time, 0);
+    } else if (depth_ == event_depth_ + 1) {
+      int64_t number = 0;
+      uint64_t address = 0;
+      if (key_ == "Call stack") raw_.call_stack = value;
+      if (absl::SimpleAtoi(value, &number)) Argument(number);  // some writers quote numbers
+      if (key_ == "Addr" && absl::StartsWith(value, "0x") && absl::SimpleHexAtoi(value, &address))
+        raw_.memory.address = address;
     }
     return true;
   }

@@ -90,6 +90,18 @@ bool IsSnapshotJson(absl::string_view begin) {
 
 namespace {
 
+// `text` is what follows the first snapshot of a page. PyTorch writes one; of which of several an answer were is
+// unclear.
+absl::Status RefuseASecond(ByteSource* source, std::string text) {
+  for (absl::string_view piece = source->Next();; piece = source->Next()) {
+    absl::StrAppend(&text, piece);
+    if (absl::StrContains(text, kPickleKey))
+      return absl::DataLossError("the page has several snapshots in it. Save each as a pickle of its own");
+    if (piece.empty()) return source->status();
+    text.erase(0, text.size() - std::min(text.size(), kPickleKey.size()));
+  }
+}
+
 // The pickle, decoded, as far as the string goes.
 absl::Status DecodePage(ByteSource* source, ImportMemory* memory, std::string* pickle) {
   std::string text;
@@ -114,7 +126,7 @@ absl::Status DecodePage(ByteSource* source, ImportMemory* memory, std::string* p
     if (!memory->Spend(2 * bytes.size())) return memory->TooMuch();  // twice, while it grows
     absl::StrAppend(pickle, bytes);
     text.erase(0, whole);
-    if (end != std::string::npos) return absl::OkStatus();
+    if (end != std::string::npos) return RefuseASecond(source, std::move(text));
   }
   GPUMEM_RETURN_IF_ERROR(source->status());
   return absl::DataLossError(is_inside ? "the page ends inside its snapshot: it was cut short. Copy it anew"

@@ -244,7 +244,7 @@ absl::Status XSpaceImport::WriteEvent(const XMemoryEvent& event) {
 absl::StatusOr<ImportResult> XSpaceImport::Run(const std::string& path) {
   FindBefore();
   ImportResult result;
-  result.format = "XLA profile";
+  result.format = "profile of XLA";
   result.devices = static_cast<uint32_t>(before_.size() - before_.count(kHostAllocator));
   result.has_failures = false;
   result.has_stacks =

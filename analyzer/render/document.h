@@ -57,23 +57,23 @@ struct Member;
 // A value as machines want it: exact. A tree where it has parts.
 class Datum {
  public:
-  Datum() = default;  // null: not known
-  Datum(bool value) : value_(value) {}
-  Datum(double value) : value_(value) {}
-  Datum(std::unsigned_integral auto value) : value_(uint64_t{value}) {}
-  Datum(std::signed_integral auto value) : value_(int64_t{value}) {}
-  Datum(std::string value) : value_(std::move(value)) {}
-  Datum(absl::string_view value) : value_(std::string(value)) {}
-  Datum(const char* value) : value_(std::string(value)) {}
+  Datum();  // null: not known
+  Datum(bool value);
+  Datum(double value);
+  Datum(std::unsigned_integral auto value);
+  Datum(std::signed_integral auto value);
+  Datum(std::string value);
+  Datum(absl::string_view value);
+  Datum(const char* value);
   template <typename T>
-  Datum(const std::optional<T>& value) : Datum(value.has_value() ? Datum(*value) : Datum()) {}
+  Datum(const std::optional<T>& value);
 
   static Datum Object(std::vector<Member> members, JsonLayout layout = JsonLayout::kLines);
   static Datum List(std::vector<Datum> items, JsonLayout layout = JsonLayout::kLines);
   static Datum Share(uint64_t part, uint64_t whole);  // 0 of nothing
   // Null where `known` is false.
-  static Datum If(bool known, Datum value) { return known ? std::move(value) : Datum(); }
-  static Datum TextOrNull(absl::string_view text) { return If(!text.empty(), text); }
+  static Datum If(bool known, Datum value);
+  static Datum TextOrNull(absl::string_view text);
   // Of a row that lacks the column: not even its key is written.
   static Datum Absent();
 
@@ -100,6 +100,20 @@ struct Member {
   Datum value;
   std::string meaning = {};  // for docs/json.md; "" = the object's own says it
 };
+
+// Here, since clang 14 takes a variant of vectors of Member apart in them, for which Member must be complete.
+inline Datum::Datum() = default;
+inline Datum::Datum(bool value) : value_(value) {}
+inline Datum::Datum(double value) : value_(value) {}
+Datum::Datum(std::unsigned_integral auto value) : value_(uint64_t{value}) {}
+Datum::Datum(std::signed_integral auto value) : value_(int64_t{value}) {}
+inline Datum::Datum(std::string value) : value_(std::move(value)) {}
+inline Datum::Datum(absl::string_view value) : value_(std::string(value)) {}
+inline Datum::Datum(const char* value) : value_(std::string(value)) {}
+template <typename T>
+Datum::Datum(const std::optional<T>& value) : Datum(value.has_value() ? Datum(*value) : Datum()) {}
+inline Datum Datum::If(bool known, Datum value) { return known ? std::move(value) : Datum(); }
+inline Datum Datum::TextOrNull(absl::string_view text) { return If(!text.empty(), text); }
 
 inline constexpr char kNoTitle[] = " ";  // of a column for people that needs none
 

@@ -145,6 +145,23 @@ def device_memory_profile():
     return gzip.compress(profile + b"".join(field(6, text.encode()) for text in strings), mtime=0)
 
 
+def xspace_profile():
+    """As jax.profiler.trace() writes it: an XSpace with one plane and the events of one allocator."""
+
+    def named(number, id, name):
+        return field(number, field(1, id) + field(2, field(1, id) + field(2, name)))
+
+    line = field(1, 77) + field(3, 1700000000000000000)
+    for kind, time_ns, allocated in ((8, 10, 1100), (9, 30, 1000)):
+        stats = field(4, field(1, 1) + field(5, b"GPU_0_bfc")) + field(4, field(1, 2) + field(4, allocated))
+        stats += field(4, field(1, 3) + field(4, 100)) + field(4, field(1, 4) + field(3, 4096)) + field(4, field(1, 5) + field(7, 6))
+        line += field(4, field(1, kind) + field(2, time_ns * 1000) + stats)
+    plane = field(2, b"/host:CPU") + field(3, line) + named(4, 8, b"MemoryAllocation") + named(4, 9, b"MemoryDeallocation")
+    for id, name in enumerate((b"allocator_name", b"bytes_allocated", b"allocation_bytes", b"addr", b"tf_op", b"jit_step"), 1):
+        plane += named(5, id, name)
+    return field(1, plane)
+
+
 def nsys_report():
     """As nsys export --type sqlite writes it, of the tables that are read."""
     database = sqlite3.connect(":memory:")
@@ -216,6 +233,7 @@ def good():
     files["timeline_raw"] = b"[[-1, 1, 64, 0], [17, 2, 32, 7], [18, 3, -32, 7], [18, 3, 32, 5], [19, 4, -32, 5]]"
     files["device_memory_profile"] = device_memory_profile()
     files["nsys"] = nsys_report()
+    files["xspace"] = xspace_profile()
     return files
 
 

@@ -152,7 +152,8 @@ std::vector<LibraryPart> TakeCommunicators(const ReportInput& input, Asked* aske
     part.library = asked->library;
     part.communicator = number;
     part.communicators = 1;
-    const auto it = std::find_if(known.begin(), known.end(), [&](const auto& each) { return each.number == number; });
+    const auto it = std::find_if(known.begin(), known.end(),
+                                 [of = part.communicator](const auto& each) { return each.number == of; });
     if (it != known.end()) {
       part.ranks = it->ranks;
       part.rank = it->rank;

@@ -131,6 +131,15 @@ TEST(ProfilerTraceTest, WithoutAddressesTotalsAreExact) {
   EXPECT_THAT(result.notes, Contains(HasSubstr("At least 300 B were allocated before the profile")));
 }
 
+TEST(ProfilerTraceTest, NumbersMayBeInQuotes) {
+  const auto analysis = Import(
+      R"({"traceEvents":[{"ph":"i","name":"[memory]","ts":"2.5","tid":"5","args":{"Addr":"0x5000","Bytes":"500",)"
+      R"("Device Id":"0","Device Type":"1","Total Allocated":"700","Total Reserved":"2097152"}}]})");
+  ASSERT_TRUE(analysis.ok()) << analysis.status();
+  EXPECT_EQ(analysis->devices[0].peak_allocated.bytes, 700u);
+  EXPECT_EQ(analysis->devices[0].peak_reserved.bytes, 2097152u);
+}
+
 TEST(ProfilerTraceTest, FailedRequestsAreThere) {
   std::string failed = Memory(0, 900, 3, 500);
   failed.replace(failed.find("[memory]"), 8, "[OutOfMemory]");

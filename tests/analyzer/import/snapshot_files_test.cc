@@ -57,6 +57,7 @@ TEST(SnapshotFilesTest, APageThatIsDamaged) {
                   .status()
                   .message(),
               HasSubstr("would import os.system"));
+  EXPECT_THAT(ReadPage(page + page).status().message(), HasSubstr("several snapshots"));
 }
 
 TEST(SnapshotFilesTest, JsonIsToldByItsKeysWhereverTheyStand) {
