@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file_output.h"
 #include "base/json_writer.h"
+#include "base/phrases.h"
 #include "base/utf8.h"
 
 namespace gpumem {
@@ -77,6 +78,7 @@ TextStyle DetectStyle(int fd) {
   style.terminal = isatty(fd) == 1;
   style.color = style.terminal && Environment("NO_COLOR").empty() && Environment("TERM") != "dumb";
   style.utf8 = LocaleIsUtf8();
+  style.phrases = Phrases::OfEnvironment();
   style.width = Columns(fd, style.terminal);
   style.is_cut = style.terminal || !Environment("COLUMNS").empty();
   return style;
@@ -124,6 +126,18 @@ uint64_t NowNs() {
 Console::Console()
     : out_style_(DetectStyle(STDOUT_FILENO)), error_style_(DetectStyle(STDERR_FILENO)), started_ns_(NowNs()) {}
 
+void Console::SetLanguage(absl::string_view language) {
+  const Phrases* const phrases = Phrases::Of(language);
+  for (TextStyle* const style : {&out_style_, &error_style_}) {
+    style->phrases = phrases;
+    style->utf8 |= phrases != nullptr;
+  }
+}
+
+std::string Console::InWords(absl::string_view text) const {
+  return out_style_.phrases == nullptr ? std::string(text) : out_style_.phrases->InLines(text);
+}
+
 void Console::Print(absl::string_view text) { WriteOut(ForTerminal(text)); }
 
 void Console::PrintFile(absl::string_view bytes) { out_style_.terminal ? Print(bytes) : WriteOut(bytes); }
@@ -140,7 +154,8 @@ void Console::WriteOut(absl::string_view bytes) {
 void Console::Complain(absl::string_view sentence) {
   ProgressDone();
   if (captured_ != nullptr && !complaints_.emplace(sentence).second) return;
-  const std::string safe = EscapeControls(sentence, !error_style_.utf8);
+  const std::string said = error_style_.phrases == nullptr ? std::string(sentence) : error_style_.phrases->In(sentence);
+  const std::string safe = EscapeControls(said, !error_style_.utf8);
   WriteAll(STDERR_FILENO, absl::StrCat(Paint(error_style_, Tone::kAlarm, "gpumemshim:"), " ", safe, "\n"));
 }
 
@@ -152,7 +167,7 @@ void Console::Progress(absl::string_view what, uint64_t done, uint64_t all) {
   progress_shown_ = true;
   const uint64_t percent =
       done >= all ? 100 : static_cast<uint64_t>(100.0 * static_cast<double>(done) / static_cast<double>(all));
-  WriteAll(STDERR_FILENO, absl::StrCat("\r", EscapeControls(what), " ", percent, " % \033[K"));
+  WriteAll(STDERR_FILENO, absl::StrCat("\r", EscapeControls(InWords(what)), " ", percent, " % \033[K"));
 }
 
 void Console::Working(absl::string_view what) {
@@ -161,7 +176,7 @@ void Console::Working(absl::string_view what) {
   shown_ns_ = now;
   progress_shown_ = true;
   WriteAll(STDERR_FILENO,
-           absl::StrCat("\r", EscapeControls(what), ", ", (now - started_ns_) / 1'000'000'000, " s \033[K"));
+           absl::StrCat("\r", EscapeControls(InWords(what)), ", ", (now - started_ns_) / 1'000'000'000, " s \033[K"));
 }
 
 void Console::ProgressDone() {

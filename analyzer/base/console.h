@@ -14,6 +14,8 @@
 
 namespace gpumem {
 
+class Phrases;
+
 // What the reader's terminal can show, and text painted accordingly. Colour only on a terminal and never with NO_COLOR
 // or TERM=dumb; block characters only where the locale says UTF-8; the width from the terminal, else from COLUMNS, else
 // 100 columns, and then lines are not cut: in a file or a pipe nothing is gained by it.
@@ -25,6 +27,7 @@ struct TextStyle {
   bool color = false;
   bool utf8 = false;
   int width = 100;
+  const Phrases* phrases = nullptr;  // of the reader's language; nullptr: English
   bool is_cut = true;  // false: paragraphs are wrapped at `width`, but lines keep their ends (a pipe, a file)
 
   // Columns after which a line is cut.
@@ -36,7 +39,7 @@ struct TextStyle {
 // What a piece of text is, not what it looks like.
 enum class Tone : uint8_t { kPlain, kHeading, kAside, kGood, kWarning, kAlarm };
 
-// Looks at the file descriptor and the environment (NO_COLOR, TERM, COLUMNS, LC_ALL, LC_CTYPE, LANG).
+// Looks at the file descriptor and the environment (NO_COLOR, TERM, COLUMNS, LC_ALL, LC_CTYPE, LC_MESSAGES, LANG).
 TextStyle DetectStyle(int fd);
 
 // `text` in the colour of its tone; unchanged without colour. `text` must be free of control characters
@@ -55,6 +58,13 @@ class Console {
   Console();
 
   const TextStyle& out_style() const { return out_style_; }
+
+  // From here on, whatever the environment says: "en" or "zh".
+  void SetLanguage(absl::string_view language);
+  // `text` in the reader's language, line by line.
+  std::string InWords(absl::string_view text) const;
+  // Prints it so.
+  void Say(absl::string_view text) { Print(InWords(text)); }
 
   // Writes all of `text` to standard output, control characters made visible (ForTerminal). A failure is complained
   // about once and remembered.

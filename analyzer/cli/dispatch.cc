@@ -4,12 +4,16 @@
 #include "cli/dispatch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/utf8.h"
 #include "cli/parsed_command.h"
 #include "cli/report_sections.h"
+#include "render/page.h"
 
 namespace gpumem {
 namespace {
@@ -69,29 +73,54 @@ std::string SectionNames(const CommandList& commands, size_t used, size_t column
 }
 
 // One screen: 40 lines of 80 columns.
-std::string Overview(const CommandList& commands) {
+std::string Overview(const CommandList& commands, const Console& console) {
   constexpr size_t kColumns = 80;
   constexpr absl::string_view kSections = "Sections of report, also commands by themselves:";
-  std::string text(kAbout);
+  std::string text = console.InWords(kAbout);
   std::string title;
   for (const auto& command : commands) {
     if (IsSection(*command)) continue;
     const std::string group = TitleOf(command->place().group);
-    absl::StrAppend(&text, PadRight(group == title ? "" : group, 9), PadRight(command->name(), 10), command->summary(),
-                    "\n");
+    absl::StrAppend(&text, PadRight(group == title ? "" : console.InWords(group), 9), PadRight(command->name(), 10),
+                    console.InWords(command->summary()), "\n");
     title = group;
   }
-  return absl::StrCat(text, "\n", kSections, SectionNames(commands, kSections.size(), kColumns), "\n", kFlagsAndCodes);
+  return absl::StrCat(text, "\n", console.InWords(kSections), SectionNames(commands, kSections.size(), kColumns), "\n",
+                      console.InWords(kFlagsAndCodes));
+}
+
+// In the reader's language: what is broken into lines is joined and broken anew; lines that begin with blanks stay.
+std::string Reworded(absl::string_view help, const Console& console) {
+  if (console.out_style().phrases == nullptr) return std::string(help);
+  TextStyle style = console.out_style();
+  style.width = 80;
+  Page page(style);
+  std::string paragraph;
+  const auto end_paragraph = [&] {
+    if (!paragraph.empty()) page.Paragraph("", std::exchange(paragraph, ""));
+  };
+  for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(help, "\n"), '\n')) {
+    if (!line.empty() && line[0] != ' ') {
+      absl::StrAppend(&paragraph, paragraph.empty() ? "" : " ", line);
+      continue;
+    }
+    end_paragraph();
+    line.empty() ? page.Gap() : page.Line(line);
+  }
+  end_paragraph();
+  return page.text();
 }
 
 // `flags`: those that it is shown with.
-std::string HelpOf(const Command& command, const std::vector<FlagLine>& flags, const CommandList& commands) {
-  std::string text =
-      absl::StrCat("Usage: gpumemshim ", command.name(), " ", command.arguments(), "\n\n", command.help());
+std::string HelpOf(const Command& command, const std::vector<FlagLine>& flags, const CommandList& commands,
+                   const Console& console) {
+  std::string text = absl::StrCat(console.InWords("Usage: "), "gpumemshim ", command.name(), " ", command.arguments(),
+                                  "\n\n", Reworded(command.help(), console));
   if (command.has_sections()) {
-    absl::StrAppend(&text, "\nSections, also commands by themselves:\n");
+    absl::StrAppend(&text, "\n", console.InWords("Sections, also commands by themselves:"), "\n");
     for (const auto& each : commands) {
-      if (IsSection(*each)) absl::StrAppend(&text, "  ", PadRight(each->name(), 15), each->summary(), "\n");
+      if (!IsSection(*each)) continue;
+      absl::StrAppend(&text, "  ", PadRight(each->name(), 15), console.InWords(each->summary()), "\n");
     }
   }
   std::vector<std::string> groups = {Flags::kPlainGroup};
@@ -99,11 +128,11 @@ std::string HelpOf(const Command& command, const std::vector<FlagLine>& flags, c
     if (std::find(groups.begin(), groups.end(), flag.group) == groups.end()) groups.push_back(flag.group);
   }
   for (const std::string& group : groups) {
-    absl::StrAppend(&text, "\n", group, ":\n");
+    absl::StrAppend(&text, "\n", console.InWords(absl::StrCat(group, ":")), "\n");
     for (const FlagLine& flag : flags) {
       if (flag.group != group) continue;
       const std::string names = flag.value.empty() ? flag.names : absl::StrCat(flag.names, " ", flag.value);
-      absl::StrAppend(&text, "  ", PadRight(names, 24), " ", flag.meaning, "\n");
+      absl::StrAppend(&text, "  ", PadRight(names, 24), " ", console.InWords(flag.meaning), "\n");
     }
   }
   return text;
@@ -129,9 +158,10 @@ std::vector<Command*> TakeSections(const CommandList& commands, std::vector<std:
 
 int RunOne(Command* command, const std::vector<std::string>& arguments, const CommandList& commands, Console* console) {
   ParsedCommand parsed(command, arguments);
+  if (!parsed.language().empty()) console->SetLanguage(parsed.language());
   if (!parsed.problem().empty()) return UsageError(parsed, console);
   if (parsed.wants_help()) {
-    console->Print(HelpOf(*command, parsed.flags(), commands));
+    console->Print(HelpOf(*command, parsed.flags(), commands, *console));
     return kExitFine;
   }
   for (const std::string& argument : parsed.arguments()) {
@@ -148,10 +178,11 @@ int RunSections(const std::vector<Command*>& sections, const std::vector<std::st
                 const CommandList& commands, Console* console) {
   ReportSections report(sections, arguments);
   for (const auto& section : report.sections()) {
+    if (!section->language().empty()) console->SetLanguage(section->language());
     if (!section->problem().empty()) return UsageError(*section, console);
   }
   if (!report.sections().front()->wants_help()) return report.Run(console);
-  console->Print(HelpOf(*command, report.SharedFlags(), commands));
+  console->Print(HelpOf(*command, report.SharedFlags(), commands, *console));
   return kExitFine;
 }
 
@@ -198,13 +229,13 @@ int UnknownCommand(const std::string& word, const CommandList& commands, Console
 int Dispatch(const std::vector<std::string>& arguments, const CommandList& commands, Console* console) {
   if (arguments.empty()) {
     console->Complain("no command given. Here is what there is:");
-    console->Print(Overview(commands));
+    console->Print(Overview(commands, *console));
     return kExitUsage;
   }
   const std::string& word = arguments.front();
   std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (word == "-h" || word == "--help" || (word == "help" && rest.empty())) {
-    console->Print(Overview(commands));
+    console->Print(Overview(commands, *console));
     return kExitFine;
   }
   if (word == "--version" || word == "version") {

@@ -47,6 +47,10 @@ ParsedCommand::ParsedCommand(Command* command, const std::vector<std::string>& a
     : command_(command), app_(std::make_unique<CLI::App>()), flags_(app_.get()) {
   app_->set_help_flag("");
   command->AddFlags(&flags_);
+  app_->add_option("--lang", language_, "language of what people read: en or zh (what LANG says)")
+      ->group(Flags::kPlainGroup)
+      ->type_name("LANG")
+      ->check(CLI::IsMember({"en", "zh"}));
   app_->add_flag("-h,--help", wants_help_, "this text")->group(Flags::kPlainGroup);
   command->takes_command_line() ? app_->prefix_command() : app_->allow_extras();
   Parse(arguments);

@@ -45,6 +45,8 @@ class ParsedCommand {
   // What is wrong with the command line: "" = nothing.
   const std::string& problem() const { return problem_; }
   bool wants_help() const { return wants_help_; }
+  // "en", "zh"; "" = as the environment says.
+  const std::string& language() const { return language_; }
   bool Has(absl::string_view flag) const;
   // All that are not flags.
   const std::vector<std::string>& arguments() const { return arguments_; }
@@ -61,7 +63,7 @@ class ParsedCommand {
   std::unique_ptr<CLI::App> app_;
   Flags flags_;
   bool wants_help_ = false;
-  std::string problem_;
+  std::string language_, problem_;
   std::vector<std::string> arguments_;
 };
 

@@ -4,14 +4,55 @@
 #include "render/page.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/phrases.h"
 #include "base/utf8.h"
 
 namespace gpumem {
+namespace {
+
+// A piece of text that stays on one line.
+struct Unbroken {
+  std::string text;
+  bool is_after_blank = false;
+};
+
+// What stands before the end of a line, and never at the beginning of the next one.
+bool Closes(char32_t c) {
+  constexpr std::u32string_view kClosing =
+      U"\u3001\u3002\uff0c\uff1b\uff1a\uff09\uff1f\uff01\u201d\u2019\u300b\u3011),.;:";
+  return kClosing.find(c) != std::u32string_view::npos;
+}
+
+// Words; and, of writing that has no blanks, single characters.
+std::vector<Unbroken> UnbrokenPieces(absl::string_view text) {
+  std::vector<Unbroken> pieces;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    pieces.push_back({"", true});
+    bool was_wide = false, opens = false;
+    for (absl::string_view rest = word; !rest.empty();) {
+      const DecodedChar c = DecodeUtf8(rest);
+      const bool is_wide = CharWidth(c.value) == 2;
+      if ((is_wide || was_wide) && !opens && !Closes(c.value) && !pieces.back().text.empty()) pieces.push_back({});
+      absl::StrAppend(&pieces.back().text, rest.substr(0, c.length));
+      rest.remove_prefix(c.length);
+      was_wide = is_wide;
+      opens = c.value == U'\uff08' || c.value == U'\u201c' || c.value == U'\u300a' || c.value == '(';
+    }
+  }
+  return pieces;
+}
+
+}  // namespace
+
+std::string Page::Worded(absl::string_view text) const {
+  return style_.phrases == nullptr ? std::string(text) : style_.phrases->In(text);
+}
 
 std::string Page::Safe(absl::string_view text) const { return EscapeControls(text, /*ascii_only=*/!style_.utf8); }
 
@@ -20,6 +61,12 @@ void Page::Gap() {
 }
 
 void Page::Line(const std::vector<Span>& spans) {
+  std::vector<Span> worded = spans;
+  for (Span& span : worded) span.text = Worded(span.text);
+  SafeLine(worded);
+}
+
+void Page::SafeLine(const std::vector<Span>& spans) {
   int room = style_.room();
   std::string line;
   for (const Span& span : spans) {
@@ -34,7 +81,7 @@ void Page::Line(const std::vector<Span>& spans) {
 }
 
 void Page::Paragraph(absl::string_view lead, absl::string_view text, Tone tone) {
-  const std::string first = Safe(lead);
+  const std::string first = Safe(Worded(lead));
   const int indent = DisplayWidth(first);
   const int room = std::max(style_.width - indent, 20);
   std::string line;
@@ -44,10 +91,10 @@ void Page::Paragraph(absl::string_view lead, absl::string_view text, Tone tone) 
     start.assign(static_cast<size_t>(indent), ' ');
     line.clear();
   };
-  const std::string safe = Safe(text);
-  for (const absl::string_view word : absl::StrSplit(safe, ' ', absl::SkipEmpty())) {
-    if (!line.empty() && DisplayWidth(line) + 1 + DisplayWidth(word) > room) flush();
-    absl::StrAppend(&line, line.empty() ? "" : " ", word);
+  for (const Unbroken& piece : UnbrokenPieces(Safe(Worded(text)))) {
+    const absl::string_view blank = piece.is_after_blank && !line.empty() ? " " : "";
+    if (!line.empty() && DisplayWidth(line) + static_cast<int>(blank.size()) + DisplayWidth(piece.text) > room) flush();
+    absl::StrAppend(&line, line.empty() ? "" : blank, piece.text);
   }
   flush();
 }
@@ -56,8 +103,11 @@ void Page::Table(const std::vector<Align>& columns, const std::vector<Row>& rows
   std::vector<int> widths(columns.size(), 0);
   std::vector<Row> safe = rows;
   for (Row& row : safe) {
+    const bool is_heading = heading && &row == &safe.front();
     for (size_t i = 0; i < row.size() && i < columns.size(); ++i) {
-      row[i] = Safe(row[i]);
+      const bool has_words =
+          style_.phrases != nullptr && (is_heading || !heading || style_.phrases->HasWords(rows.front()[i]));
+      row[i] = Safe(has_words ? Worded(row[i]) : row[i]);
       widths[i] = std::max(widths[i], DisplayWidth(row[i]));
     }
   }
@@ -70,7 +120,7 @@ void Page::Table(const std::vector<Align>& columns, const std::vector<Row>& rows
                       : last                      ? row[i]
                                                   : PadRight(row[i], widths[i]));
     }
-    Line(line, heading && &row == &safe.front() ? Tone::kAside : Tone::kPlain);
+    SafeLine({{heading && &row == &safe.front() ? Tone::kAside : Tone::kPlain, line}});
   }
 }
 

@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // Page: text for people, line by line, never wider than the terminal. Everything that is added is escaped here (utf8.h,
-// EscapeControls), so a hostile name in a trace cannot steer the terminal whatever a section forgets. Not thread-safe.
+// EscapeControls), so a hostile name in a trace cannot steer the terminal whatever a section forgets; and put into the
+// reader's language (base/phrases.h). Not thread-safe.
 //
 //   Page page(style);
 //   page.Line({{Tone::kHeading, "Peak"}, {Tone::kPlain, "  74.20 GiB"}});
@@ -47,12 +48,14 @@ class Page {
   void Paragraph(absl::string_view lead, absl::string_view text, Tone tone = Tone::kPlain);
 
   // A block whose columns line up, indented by two. The first row is the heading where `heading` is set. The last
-  // column may be cut.
+  // column may be cut. Cells are in the reader's language where there is no heading or it is one of words.
   using Row = std::vector<std::string>;
   void Table(const std::vector<Align>& columns, const std::vector<Row>& rows, bool heading = true);
 
  private:
   std::string Safe(absl::string_view text) const;
+  std::string Worded(absl::string_view text) const;  // in the reader's language
+  void SafeLine(const std::vector<Span>& spans);
 
   TextStyle style_;
   std::string text_;

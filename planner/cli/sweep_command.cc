@@ -98,7 +98,6 @@ answer.
     flags->Add("--no-fork", &no_fork_, "start every run in a fresh process");
     flags->Add("--no-files", &no_files_, "write no JSON, CSV and pictures; rows and traces stay");
     flags->Add("--list", &list_, "only say which configurations there are");
-    flags->Add("--lang", &language_, "of the text: en or zh").Value("LANGUAGE");
     flags->Add("--json", &json_, "exact numbers for machines (docs/commands/sweep.md)");
     AddOpacusScanFlags(flags);
   }
@@ -205,7 +204,6 @@ answer.
     GPUMEM_RETURN_IF_ERROR(ReadSpec(files, command));
     GPUMEM_RETURN_IF_ERROR(TakeDefaults());
     if (on_ != "simulated" && on_ != "gpu") return absl::InvalidArgumentError("--on is simulated or gpu");
-    if (language_ != "en" && language_ != "zh") return absl::InvalidArgumentError("--lang is en or zh");
     if (workers_ < 0 || workers_ > 1024) return absl::InvalidArgumentError("--workers is a number from 1");
     GPUMEM_RETURN_IF_ERROR(PutConstants(&spec_));
     base->command = spec_.command;
@@ -260,11 +258,11 @@ answer.
     if (runner.kept() > 0)
       answer.notes.push_back(
           absl::StrCat(runner.kept(), " of these rows were there from an earlier sweep (--fresh runs all again)"));
-    FillAnswer(base, &answer);
+    FillAnswer(base, *console, &answer);
     return Print(&answer, console);
   }
 
-  void FillAnswer(const RunRequest& base, SweepAnswer* answer) const {
+  void FillAnswer(const RunRequest& base, const Console& console, SweepAnswer* answer) const {
     answer->command = WithoutSecrets(spec_.command);
     answer->simulated = !base.on_gpu;
     answer->steps = base.steps;
@@ -272,7 +270,7 @@ answer.
     answer->version = GPUMEM_VERSION;
     answer->scaling = FitScaling(answer->rows);
     answer->directory = results_dir_;
-    answer->language = language_ == "zh" ? SweepLanguage::kChinese : SweepLanguage::kEnglish;
+    answer->language = console.out_style().phrases != nullptr ? SweepLanguage::kChinese : SweepLanguage::kEnglish;
     answer->device = base.on_gpu ? "the machine's GPU" : base.device.full_name;
     for (const SweepRow& row : answer->rows) answer->capacity = std::max(answer->capacity, row.capacity);
     if (opacus_scan_ && !opacus_token_.empty())
@@ -303,7 +301,7 @@ answer.
   OpacusScanOptions opacus_scan_options_;
   SweepSpec spec_;
   std::vector<std::string> axes_, constraints_;
-  std::string on_, results_dir_, language_ = "en", opacus_token_, margin_ = "5%";
+  std::string on_, results_dir_, opacus_token_, margin_ = "5%";
   double share_free_ = 0;
   int workers_ = 0;
   size_t excluded_ = 0;

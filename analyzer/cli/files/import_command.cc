@@ -101,10 +101,10 @@ files directly: they import them into your cache first.
   }
 
   static void Tell(const std::string& to, const ImportResult& result, Console* console) {
-    console->Print(absl::StrCat(to, ": ", FormatCountOf(result.events, "event", "events"), " on ",
-                                FormatCountOf(result.devices, "GPU", "GPUs"), ", from a ", result.format,
-                                ". Next: gpumemshim report ", ShellQuoted(to), "\n"));
-    for (const std::string& note : result.notes) console->Print(absl::StrCat("  ", note, "\n"));
+    console->Say(absl::StrCat(to, ": ", FormatCountOf(result.events, "event", "events"), " on ",
+                              FormatCountOf(result.devices, "GPU", "GPUs"), ", from a ", result.format,
+                              ". Next: gpumemshim report ", ShellQuoted(to), "\n"));
+    for (const std::string& note : result.notes) console->Say(absl::StrCat("  ", note, "\n"));
   }
 
   static void AddJson(const std::string& path, const std::string& to, const ImportResult& result, JsonWriter* json) {

@@ -139,7 +139,7 @@ class TraceRecoverer {
     const std::string idle = NothingToDo(path, *of);
     if (idle.empty()) return absl::NotFoundError(NoRing(path, *of));
     if (request_.deletes_ring && of->read_ring) RemoveRing(*of, console);
-    console->Print(absl::StrCat(idle, "\n"));
+    console->Say(absl::StrCat(idle, "\n"));
     return absl::OkStatus();
   }
 
@@ -150,9 +150,9 @@ class TraceRecoverer {
       events += recovery.events;
       if (request_.deletes_ring && recovery.read_ring) RemoveRing(recovery, console);
     }
-    console->Print(absl::StrCat(to, ": ", FormatCountOf(events, "event", "events"),
-                                " recovered from the ring of the killed process. Next: gpumemshim report ",
-                                ShellQuoted(to), "\n"));
+    console->Say(absl::StrCat(to, ": ", FormatCountOf(events, "event", "events"),
+                              " recovered from the ring of the killed process. Next: gpumemshim report ",
+                              ShellQuoted(to), "\n"));
   }
 
   static void RemoveRing(const Recovery& recovery, Console* console) {

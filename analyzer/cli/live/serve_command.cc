@@ -83,7 +83,7 @@ Without an argument: the newest trace here whose program runs, else the newest o
 
   void Announce(const LiveServer& server, const std::string& token, Console* console) const {
     if (!json_) {
-      console->Print(absl::StrCat(server.Address(), "\nOpen it in a browser on this machine. Ctrl-C ends it.\n"));
+      console->Say(absl::StrCat(server.Address(), "\nOpen it in a browser on this machine. Ctrl-C ends it.\n"));
     } else {
       std::string text;
       JsonWriter json(&text);

@@ -114,9 +114,9 @@ std::vector<std::string> FlameCommand::Filters() const {
 absl::Status FlameCommand::WritePage(const LoadedTrace& loaded, const std::string& page, const FlameTree& tree,
                                      Console* console) const {
   GPUMEM_ASSIGN_OR_RETURN(const std::string path, WriteViewFile(output_, kPageEnding, page, {&loaded}));
-  console->Print(absl::StrCat(path, ": ", FormatBytes(page.size()), ", ",
-                              FormatCountOf(tree.nodes().size() - 1, "frame", "frames"),
-                              ". Open it in a browser; it needs no network.\n"));
+  console->Say(absl::StrCat(path, ": ", FormatBytes(page.size()), ", ",
+                            FormatCountOf(tree.nodes().size() - 1, "frame", "frames"),
+                            ". Open it in a browser; it needs no network.\n"));
   return absl::OkStatus();
 }
 

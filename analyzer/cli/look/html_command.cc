@@ -128,7 +128,7 @@ absl::Status HtmlCommand::WritePage(const std::vector<PageTrace>& traces, const 
     blocks += each.pass->blocks().lives().size();
     left_out += each.pass->blocks().left_out();
   }
-  console->Print(absl::StrCat(
+  console->Say(absl::StrCat(
       path, ": ", FormatBytes(page.size()), ", ", FormatCountOf(blocks, "block", "blocks"),
       left_out == 0 ? std::string() : absl::StrCat(" by name, ", FormatCount(left_out), " smaller ones in sums"),
       ". Open it in a browser; it needs no network.\n"));

@@ -127,7 +127,7 @@ absl::Status SqlAnswers::AnswerWord(const std::string& line) {
   } else if (words[0] == ".schema") {
     return PrintSchema(argument);
   } else if (words[0] == ".help") {
-    console_->Print(kHelp);
+    console_->Say(kHelp);
   } else if (words[0] == ".format" && (argument == "table" || argument == "csv" || argument == "json")) {
     options_.format = argument == "csv" ? RowFormat::kCsv : argument == "json" ? RowFormat::kJson : RowFormat::kTable;
   } else {

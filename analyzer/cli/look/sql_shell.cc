@@ -55,7 +55,7 @@ absl::Status RunSqlShell(SqlAnswers* answers, SqlSession* session, Console* cons
   const std::string folder = CacheFolder();
   if (!folder.empty()) MakeIndexFolder(folder).IgnoreError();  // without it there is no history
   LineEditor editor(STDIN_FILENO, STDOUT_FILENO, folder.empty() ? "" : folder + "/sql_history");
-  console->Print("SQL, ended by a semicolon. .tables lists what there is, .help the rest, .quit leaves.\n");
+  console->Say("SQL, ended by a semicolon. .tables lists what there is, .help the rest, .quit leaves.\n");
   std::string typed;
   while (const std::optional<std::string> line = editor.Read(typed.empty() ? "sql> " : "...> ")) {
     if (typed.empty() && SqlAnswers::IsWord(*line)) {

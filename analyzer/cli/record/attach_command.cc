@@ -280,7 +280,7 @@ GPUMEMSHIM_START=off gpumemshim run, and later gpumemshim ctl PID start. docs/at
       WriteJsonStatus(*answer, &json);
       json.EndObject();
       if (json_) continue;
-      console->Print(
+      console->Say(
           absl::StrCat(StatusText(*answer), "Next: gpumemshim report ", ShellQuoted(answer->Text("file")), "\n"));
     }
     json.EndArray();
@@ -303,7 +303,7 @@ GPUMEMSHIM_START=off gpumemshim run, and later gpumemshim ctl PID start. docs/at
       }
       attached->push_back(pid);
       if (!json_) {
-        console->Print(TextOf(*done, output_));
+        console->Say(TextOf(*done, output_));
         continue;
       }
       json.BeginObject();
