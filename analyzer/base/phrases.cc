@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/utf8.h"
 
 extern "C" {
 extern const char gpumem_phrases_zh_begin[];
@@ -31,6 +32,7 @@ struct Phrases::Phrase {
   std::vector<Piece> pieces;
   std::string translated;
   size_t literal_bytes = 0;  // more of them fit more closely
+  bool has_several_words = false;
 };
 
 namespace {
@@ -101,6 +103,24 @@ size_t EndOfSentence(absl::string_view text) {
   return absl::string_view::npos;
 }
 
+// Blanks behind `now`, which stands for `before` and `blanks` of them: the column behind stays where it was.
+std::string Padding(absl::string_view before, absl::string_view now, size_t blanks) {
+  const int width = DisplayWidth(before) + static_cast<int>(blanks) - DisplayWidth(now);
+  return std::string(blanks == 0 ? 0 : static_cast<size_t>(std::max(width, 1)), ' ');
+}
+
+// `text` with what is in `holes` in place of their names.
+std::string WithHoles(absl::string_view text, const std::map<std::string, std::string>& holes) {
+  std::string all;
+  for (size_t at = text.find('{'); at != absl::string_view::npos; at = text.find('{')) {
+    const size_t end = text.find('}', at);
+    const auto hole = holes.find(std::string(text.substr(at + 1, end - at - 1)));
+    absl::StrAppend(&all, text.substr(0, at), hole == holes.end() ? "" : hole->second);
+    text.remove_prefix(std::min(end, text.size() - 1) + 1);
+  }
+  return absl::StrCat(all, text);
+}
+
 bool EndsWide(absl::string_view text) { return !text.empty() && static_cast<unsigned char>(text.back()) >= 0x80; }
 
 }  // namespace
@@ -153,6 +173,7 @@ void Phrases::Add(absl::string_view english, absl::string_view translated, size_
   std::set<std::string> holes;
   const auto end_literal = [&] {
     phrase.literal_bytes += literal.size();
+    phrase.has_several_words |= absl::StrContains(absl::StripAsciiWhitespace(literal), ' ');
     if (!literal.empty()) phrase.pieces.push_back({{std::exchange(literal, "")}, ""});
   };
   for (size_t i = 0; i < english.size(); ++i) {
@@ -223,8 +244,9 @@ bool Phrases::Match(const Phrase& phrase, size_t piece, absl::string_view text, 
   });
 }
 
-bool Phrases::Find(absl::string_view text, int depth, std::string* found) const {
-  if (const auto it = exact_.find(text); it != exact_.end()) {
+bool Phrases::Find(absl::string_view text, int depth, bool of_several_words, std::string* found) const {
+  const bool may_be_exact = !of_several_words || absl::StrContains(text, ' ');
+  if (const auto it = exact_.find(text); may_be_exact && it != exact_.end()) {
     *found = it->second;
     return true;
   }
@@ -232,15 +254,13 @@ bool Phrases::Find(absl::string_view text, int depth, std::string* found) const 
     const auto list = by_begin_.find(begin);
     if (list == by_begin_.end()) continue;
     for (const Phrase& phrase : list->second) {
+      if (of_several_words && !phrase.has_several_words) continue;
       Holes holes;
       if (!Match(phrase, 0, text, &holes)) continue;
-      *found = phrase.translated;
-      for (const auto& [name, value] : holes) {
-        const std::string hole = absl::StrCat("{", name, "}");
-        const size_t at = found->find(hole);
-        if (at == std::string::npos) continue;
-        found->replace(at, hole.size(), name[0] == 'x' ? InDepth(value, depth + 1) : value);
+      for (auto& [name, value] : holes) {
+        if (name[0] == 'x') value = InDepth(value, depth + 1);
       }
+      *found = WithHoles(phrase.translated, holes);
       return true;
     }
   }
@@ -252,9 +272,11 @@ std::string Phrases::InDepth(absl::string_view text, int depth) const {
   if (bare.empty() || depth > kDeepest) return std::string(text);
   const auto before = static_cast<size_t>(bare.data() - text.data());
   const absl::string_view after = text.substr(before + bare.size());
-  const auto whole = [&](absl::string_view inner) { return absl::StrCat(text.substr(0, before), inner, after); };
+  const auto whole = [&](absl::string_view inner) {
+    return absl::StrCat(text.substr(0, before), inner, Padding(bare, inner, after.size()));
+  };
   std::string found;
-  if (Find(bare, depth, &found)) return whole(found);
+  if (Find(bare, depth, /*of_several_words=*/false, &found)) return whole(found);
   if (const size_t end = EndOfSentence(bare); end != absl::string_view::npos) {
     const std::string first = InDepth(bare.substr(0, end), depth);
     return whole(absl::StrCat(first, EndsWide(first) ? "" : " ", InDepth(bare.substr(end + 1), depth)));
@@ -272,9 +294,15 @@ std::string Phrases::InDepth(absl::string_view text, int depth) const {
     const std::string first = InDepth(bare.substr(0, at), depth + 1), second = InDepth(rest, depth + 1);
     // Punctuation of the language only where there are words of it.
     const bool is_translated = first != bare.substr(0, at);
+    if (between == "  ") return whole(absl::StrCat(first, Padding(bare.substr(0, at), first, between.size()), second));
     return whole(absl::StrCat(first, is_translated ? joined : between, second, in_parentheses ? ")" : ""));
   }
   return std::string(text);
+}
+
+std::string Phrases::InCell(absl::string_view text) const {
+  std::string found;
+  return Find(text, 0, /*of_several_words=*/true, &found) ? found : std::string(text);
 }
 
 std::string Phrases::In(absl::string_view text) const { return InDepth(text, 0); }

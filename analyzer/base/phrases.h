@@ -21,7 +21,7 @@
 //   @cells TITLE | TITLE: columns of tables whose cells are words of ours, and not names of the user's.
 //
 // Where the whole text is no phrase its sentences are looked up, then what stands between two blanks, colons,
-// semicolons, commas and parentheses. Thread-safe once made.
+// semicolons, commas and parentheses. What is padded with blanks keeps its width. Thread-safe once made.
 
 #ifndef GPUMEM_ANALYZER_BASE_PHRASES_H_
 #define GPUMEM_ANALYZER_BASE_PHRASES_H_
@@ -50,6 +50,8 @@ class Phrases {
   std::string In(absl::string_view text) const;
   // The same of several lines, each by itself.
   std::string InLines(absl::string_view text) const;
+  // Of a cell that may be a name of the user's: only where a phrase of several words fits all of it.
+  std::string InCell(absl::string_view text) const;
   // Whether the cells of the column of that title (in English) are words.
   bool HasWords(absl::string_view title) const { return cells_.count(std::string(title)) != 0; }
   // Lines of the table that cannot be read, each with its number. For tests.
@@ -64,7 +66,7 @@ class Phrases {
   bool Match(const Phrase& phrase, size_t piece, absl::string_view text, Holes* holes) const;
   bool MatchHole(const Phrase& phrase, size_t piece, absl::string_view text, Holes* holes) const;
   // False where no phrase fits.
-  bool Find(absl::string_view text, int depth, std::string* found) const;
+  bool Find(absl::string_view text, int depth, bool of_several_words, std::string* found) const;
   std::string InDepth(absl::string_view text, int depth) const;
 
   std::map<std::string, std::vector<Phrase>, std::less<>> by_begin_;  // the first word; "" = it begins with a hole

@@ -107,7 +107,7 @@ void Page::Table(const std::vector<Align>& columns, const std::vector<Row>& rows
     for (size_t i = 0; i < row.size() && i < columns.size(); ++i) {
       const bool has_words =
           style_.phrases != nullptr && (is_heading || !heading || style_.phrases->HasWords(rows.front()[i]));
-      row[i] = Safe(has_words ? Worded(row[i]) : row[i]);
+      row[i] = Safe(has_words ? Worded(row[i]) : style_.phrases != nullptr ? style_.phrases->InCell(row[i]) : row[i]);
       widths[i] = std::max(widths[i], DisplayWidth(row[i]));
     }
   }
