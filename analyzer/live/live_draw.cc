@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "answers/report/leak_words.h"
 #include "base/format.h"
+#include "base/phrases.h"
 #include "base/utf8.h"
 #include "ledger/stacks/names.h"
 #include "live/live_view.h"
@@ -31,7 +32,8 @@ class Drawing {
     LiveRow row;
     int left = size_.columns;
     for (const Span& span : spans) {
-      const std::string text = TruncateEnd(EscapeControls(span.text, !size_.utf8), left, size_.utf8 ? "\u2026" : ".");
+      const std::string worded = size_.phrases == nullptr ? span.text : size_.phrases->In(span.text);
+      const std::string text = TruncateEnd(EscapeControls(worded, !size_.utf8), left, size_.utf8 ? "\u2026" : ".");
       left -= DisplayWidth(text);
       if (!text.empty()) row.push_back({span.tone, text});
       if (left <= 0) break;

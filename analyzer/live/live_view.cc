@@ -177,7 +177,7 @@ class Screen {
   LiveSize size() const {
     int rows = 0, columns = 0;
     getmaxyx(stdscr, rows, columns);
-    return {static_cast<size_t>(rows), columns, style_.utf8};
+    return {static_cast<size_t>(rows), columns, style_.utf8, style_.phrases};
   }
 
   void Draw(const std::vector<LiveRow>& rows) const {

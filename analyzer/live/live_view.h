@@ -79,6 +79,7 @@ struct LiveSize {
   size_t rows = 24;  // 0 = as many as there is something to say, at most 15 lines of code, and no line of keys
   int columns = 80;
   bool utf8 = true;
+  const Phrases* phrases = nullptr;  // of the reader's language; nullptr: English
 };
 
 std::vector<LiveRow> DrawLive(const LiveFrame& frame, const LiveView& view, const LiveSize& size);

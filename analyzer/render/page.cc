@@ -54,6 +54,12 @@ std::string Page::Worded(absl::string_view text) const {
   return style_.phrases == nullptr ? std::string(text) : style_.phrases->In(text);
 }
 
+// Below a title of words as any other text.
+std::string Page::WordedCell(absl::string_view text, absl::string_view title) const {
+  if (style_.phrases == nullptr) return std::string(text);
+  return style_.phrases->HasWords(title) ? style_.phrases->In(text) : style_.phrases->InCell(text);
+}
+
 std::string Page::Safe(absl::string_view text) const { return EscapeControls(text, /*ascii_only=*/!style_.utf8); }
 
 void Page::Gap() {
@@ -105,9 +111,8 @@ void Page::Table(const std::vector<Align>& columns, const std::vector<Row>& rows
   for (Row& row : safe) {
     const bool is_heading = heading && &row == &safe.front();
     for (size_t i = 0; i < row.size() && i < columns.size(); ++i) {
-      const bool has_words =
-          style_.phrases != nullptr && (is_heading || !heading || style_.phrases->HasWords(rows.front()[i]));
-      row[i] = Safe(has_words ? Worded(row[i]) : style_.phrases != nullptr ? style_.phrases->InCell(row[i]) : row[i]);
+      const bool is_named = heading && !is_heading && i < rows.front().size() && !rows.front()[i].empty();
+      row[i] = Safe(is_named ? WordedCell(row[i], rows.front()[i]) : Worded(row[i]));
       widths[i] = std::max(widths[i], DisplayWidth(row[i]));
     }
   }

@@ -48,13 +48,14 @@ class Page {
   void Paragraph(absl::string_view lead, absl::string_view text, Tone tone = Tone::kPlain);
 
   // A block whose columns line up, indented by two. The first row is the heading where `heading` is set. The last
-  // column may be cut. Cells are in the reader's language where there is no heading or it is one of words.
+  // column may be cut. Cells are in the reader's language where they have no title or one of words.
   using Row = std::vector<std::string>;
   void Table(const std::vector<Align>& columns, const std::vector<Row>& rows, bool heading = true);
 
  private:
   std::string Safe(absl::string_view text) const;
   std::string Worded(absl::string_view text) const;  // in the reader's language
+  std::string WordedCell(absl::string_view text, absl::string_view title) const;
   void SafeLine(const std::vector<Span>& spans);
 
   TextStyle style_;

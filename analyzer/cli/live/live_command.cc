@@ -23,7 +23,7 @@ constexpr double kLeastScreenInterval = 0.05, kMostScreenInterval = 3600;
 
 std::string FrameText(const LiveFrame& frame, const TextStyle& style) {
   std::string text;
-  const LiveSize size{0, style.terminal ? style.width : std::max(style.width, 100), style.utf8};
+  const LiveSize size{0, style.terminal ? style.width : std::max(style.width, 100), style.utf8, style.phrases};
   for (const LiveRow& row : DrawLive(frame, LiveView(), size)) {
     for (const Span& span : row) text += Paint(style, span.tone, span.text);
     text += '\n';
