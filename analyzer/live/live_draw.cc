@@ -220,12 +220,17 @@ void AddCurve(const LiveProcess& process, size_t rows, Drawing* out) {
       Tone::kAside);
 }
 
+// "53.8", "1,630".
+std::string Rate(double a_second) {
+  return a_second < 1000 ? absl::StrFormat("%.3g", a_second) : FormatCount(static_cast<uint64_t>(a_second + 0.5));
+}
+
 void AddSteps(const LiveProcess& process, Drawing* out) {
   const LiveSteps& steps = process.steps;
   if (steps.count == 0) return;
   std::string text = absl::StrCat(FormatCountOf(steps.count, "step", "steps"));
   if (steps.step_ns > 0) {
-    absl::StrAppend(&text, "  ", absl::StrFormat("%.3g", 1e9 / steps.step_ns), " a second (",
+    absl::StrAppend(&text, "  ", Rate(1e9 / steps.step_ns), " a second (",
                     FormatTime(static_cast<uint64_t>(steps.step_ns)), " each)");
   }
   absl::StrAppend(&text, "  peak of the last ", FormatBytes(steps.level));
