@@ -12,6 +12,7 @@ Exit codes: 0; 1 leaks were found; 3 no program is being recorded, or none has a
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -65,14 +66,16 @@ class Programs:
     def __init__(self, pid, command):
         self.child, self.folder, self.pid = None, None, pid
         self.traces, self.mark = {}, f"monitor {os.getpid()} begins"
-        self.watches = None
+        self.marked, self.watches = set(), None
         if command:
             self.folder = tempfile.mkdtemp(prefix="gpumemshim-memory-")
             self.child = subprocess.Popen([_program.find(), "run", "-o", os.path.join(self.folder, "%p.gmtrace"), "--", *command])
         else:
             self.look()
             for each in self.traces:
-                _program.run("ctl", each, "mark", self.mark)
+                with contextlib.suppress(GpumemError):  # it has ended, or does not record now: then all of its trace counts
+                    _program.run("ctl", each, "mark", self.mark)
+                    self.marked.add(each)
 
     def look(self):
         """Which there are now; those that have ended stay."""
@@ -84,16 +87,14 @@ class Programs:
                 self.traces.setdefault(each["pid"], each["file"])
 
     def windows(self):
-        """Arguments that name each trace, from when this began."""
+        """Arguments that name each trace, from when this began; of a program that came later all of it."""
         self.look()
         found = []
         for pid, trace in self.traces.items():
             if not self.folder:
-                try:
+                with contextlib.suppress(GpumemError):  # it has ended: all is in its file
                     _program.run("ctl", pid, "flush")
-                except GpumemError:
-                    pass  # it has ended: all is in its file
-            found.append([trace] if self.folder else ["--from", self.mark, trace])
+            found.append(["--from", self.mark, trace] if pid in self.marked else [trace])
         return found
 
     def have_ended(self):
@@ -151,9 +152,23 @@ def profile(arguments, programs, stop):
     return 0
 
 
+def answers_of(windows, ask):
+    """[(window, what `ask` says of it), ...] of the traces that have an answer; says which have none, and raises the last error where all have none."""
+    found, error = [], None
+    for window in windows:
+        try:
+            found.append((window, ask(window)))
+        except GpumemError as problem:
+            error = problem
+            print(f"[WARNING] 无法获取内存信息: {window[-1]}: {problem}")
+    if error is not None and not found:
+        raise error
+    return found
+
+
 def merged(windows, devices):
     """The status of all programs together: sums are exact; of several on one GPU the highest is the sum of their highest, an upper bound."""
-    every = [_memory_numbers.status_of(window, lambda device: not devices or device in devices) for window in windows]
+    every = [report for _, report in answers_of(windows, lambda window: _memory_numbers.status_of(window, lambda device: not devices or device in devices))]
     found = {}
     for report in every:
         for device, row in report["devices"].items():
@@ -173,8 +188,8 @@ def merged(windows, devices):
 def warn(arguments, programs, threshold, said):
     """Prints a warning for each GPU of each program where the risk became high or critical. Returns how many were printed."""
     count = 0
-    for window in programs.windows():
-        for each in _memory_numbers.predictions_of(window, threshold):
+    for window, foretold in answers_of(programs.windows(), lambda window: _memory_numbers.predictions_of(window, threshold)):
+        for each in foretold:
             key = (window[-1], each.device_id)
             if arguments.devices and each.device_id not in arguments.devices:
                 continue
@@ -203,8 +218,7 @@ def leak(arguments, programs, stop):
         pass
     found, unknown = [], 0
     print("[INFO] 检查内存泄漏...")
-    for window in programs.windows():
-        answer = _program.ask("leaks", window[-1])
+    for _, answer in answers_of(programs.windows(), lambda window: _program.ask("leaks", window[-1])):
         unknown += not answer.get("leak_loops")
         for device in answer["devices"]:
             grown = [row for row in device["leaks"] if row["status"] == "growing"]

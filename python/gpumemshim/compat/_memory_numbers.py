@@ -7,7 +7,7 @@ import json
 import math
 import time
 
-from gpumemshim import _answers, _program
+from gpumemshim import _program
 from gpumemshim._error import GpumemError
 from gpumemshim.compat._cuda import GB, MB
 from gpumemshim.compat._memory_types import MemoryLeakEvent, MemorySnapshot, OOMPrediction, OOMRiskLevel
@@ -109,14 +109,17 @@ def print_warning(prediction):
 
 
 def growth_of(recording, threshold, seconds):
-    """[MemoryLeakEvent, ...] of GPUs that hold more than at the recording's beginning, by more than threshold bytes."""
-    found = []
-    for each in _answers.sizes_of(recording.begin, recording.window()):
-        grown = each.total_end - each.total_start
+    """([MemoryLeakEvent, ...], whether growth could be judged): GPUs on which lines keep more from step to step, together more than threshold bytes.
+
+    What a program holds and does not add to, as its model, is no leak; without anything that repeats nothing is known.
+    """
+    answer, found = _program.ask("leaks", *recording.window()), []
+    for device in answer["devices"]:
+        rows = [row for row in device["leaks"] if row["status"] == "growing"]
+        grown = sum(row["grown_bytes"] for row in rows)
         if grown <= threshold:
             continue
-        rows = recording.changes(device=each.device).get("lines", [])
-        sources = [f"{row['name']}: +{row['delta_bytes'] / MB:.1f} MB" for row in rows if row["delta_bytes"] > 0][:SOURCES]
+        sources = [f"{row['site']}: +{row['grown_bytes'] / MB:.1f} MB" for row in rows][:SOURCES]
         severity = "high" if grown > threshold * SEVERE_FACTOR else "medium"
-        found.append(MemoryLeakEvent(time.time(), each.device, grown, grown / max(seconds, 1e-9) * 3600, sources or ["未知"], None, severity))
-    return found
+        found.append(MemoryLeakEvent(time.time(), device["device"], grown, grown / max(seconds, 1e-9) * 3600, sources or ["未知"], None, severity))
+    return found, bool(answer.get("leak_loops"))

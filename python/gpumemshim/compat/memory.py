@@ -194,24 +194,32 @@ class OOMDetector(Monitor):
 
 
 class MemoryLeakDetector(Monitor):
-    """Finds GPUs whose memory has grown since monitoring began. leak_threshold: bytes that are no leak yet."""
+    """Finds GPUs on which lines keep more from step to step while it monitors. leak_threshold: bytes that are no leak yet.
+
+    is_judged: whether something repeated at the last check, so that growth could be told from what is needed once; None before a check.
+    """
 
     BEGINS, ENDS = "[INFO] 开始内存泄漏检测", "[INFO] 停止内存泄漏检测"
 
     def __init__(self, leak_threshold=100 * MB):
         super().__init__()
-        self.leak_threshold, self.leak_events, self._began = leak_threshold, [], time.time()
+        self.leak_threshold, self.leak_events, self._began, self.is_judged = leak_threshold, [], time.time(), None
 
     def start_monitoring(self, devices=None):
         self._began = time.time()
         super().start_monitoring(devices)
 
     def check_for_leaks(self):
-        """[MemoryLeakEvent, ...] of GPUs that hold more by at least leak_threshold, with the lines that do."""
-        if not self.monitoring:
+        """[MemoryLeakEvent, ...] of GPUs whose growing lines hold more than leak_threshold."""
+        if not self.monitoring or self._window() is None:
             return []
-        window = self._window()
-        found = [] if window is None else _memory_numbers.growth_of(self._recording, self.leak_threshold, time.time() - self._began)
+        try:
+            found, self.is_judged = _memory_numbers.growth_of(self._recording, self.leak_threshold, time.time() - self._began)
+        except GpumemError as error:
+            print(f"[WARNING] 无法获取内存信息: {error}")
+            return []
+        if not self.is_judged:
+            print("[INFO] 无法判断: nothing repeats so far (no steps), so growth cannot be judged")
         found = [each for each in found if self._is_chosen(each.device_id)]
         self.leak_events += found
         return found

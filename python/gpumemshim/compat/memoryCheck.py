@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import time
+import unicodedata
 
 from gpumemshim._annotations import mark
 from gpumemshim.compat import _cuda
@@ -25,6 +26,12 @@ from gpumemshim.compat._logs import close_handlers
 
 FORMAT = "%(asctime)s - %(name)s - %(levelname)s - %(message)s"
 NAME_WIDTH = 20
+
+
+def padded(name):
+    """With blanks up to NAME_WIDTH columns of a terminal, of which a Chinese character takes two."""
+    columns = sum((unicodedata.east_asian_width(each) in "WF") + (unicodedata.combining(each) == 0) for each in name)
+    return name + " " * max(0, NAME_WIDTH - columns)
 
 
 class GPUMemoryProfiler:
@@ -105,7 +112,7 @@ class GPUMemoryProfiler:
         if not self.records:
             print("没有记录的内存数据")
             return
-        lines = [f"{event:<{NAME_WIDTH}} | Allocated: {entries[-1]['allocated']:6.1f}MB | Reserved: {entries[-1]['reserved']:6.1f}MB" for event, entries in self.records.items()]
+        lines = [f"{padded(event)} | Allocated: {entries[-1]['allocated']:6.1f}MB | Reserved: {entries[-1]['reserved']:6.1f}MB" for event, entries in self.records.items()]
         print("\n==== GPU Memory Timeline =====", *lines, sep="\n")
         self._log("=" * 80, "内存使用时间线报告", "=" * 80, *lines)
 

@@ -8,8 +8,8 @@
         debugger.create_memory_checkpoint("after_problem")
         debugger.compare_checkpoints("start", "after_problem")
 
-Sizes are in MB of 1,048,576 bytes. Monitoring in real time samples nothing: the recorder notes each change, and memory_history gets them from the trace at the
-end (docs/compat.md).
+Sizes are in MB of 1,048,576 bytes. Monitoring in real time samples nothing: the recorder notes each change, and memory_history has them from the trace, also while
+it monitors (docs/compat.md).
 """
 
 import datetime
@@ -24,6 +24,7 @@ from gpumemshim._annotations import mark
 from gpumemshim._error import GpumemError
 from gpumemshim._record import record
 from gpumemshim.compat import _cuda, _model_sizes
+from gpumemshim.compat import _debugger_watch as watch
 from gpumemshim.compat._cuda import GB, MB
 from gpumemshim.compat._logs import close_handlers
 
@@ -37,7 +38,8 @@ class MemoryDebugger:
 
     def __init__(self, log_dir="logs/memory_debug", enable_real_time=True):
         self.log_dir, self.enable_real_time, self.monitoring_active = log_dir, enable_real_time, False
-        self.memory_history, self.checkpoint_history, self.parameter_registry = [], [], {}
+        self._kept, self._since, self._watcher = [], "", None
+        self.checkpoint_history, self.parameter_registry = [], {}
         self._recorder = self._recording = None
         os.makedirs(log_dir, exist_ok=True)
         self.logger = self._open_log()
@@ -128,24 +130,41 @@ class MemoryDebugger:
     # --- Monitoring ---
 
     def start_real_time_monitoring(self, interval=1.0):
-        """Records every change from now on. interval is of no account: nothing is sampled."""
+        """Records every change from now on; each `interval` seconds it warns of a GPU that is nearly full, or grew by more than GROWTH_MB since the look before."""
         if not self.enable_real_time or self.monitoring_active:
             self._say("实时监控未启用" if not self.enable_real_time else "实时监控已在运行", level=logging.WARNING)
             return
         self._recorder = record(name="memoryDebugger", optional=True)
-        self._recording, self.monitoring_active = self._recorder.__enter__(), True
+        self._recording, self.monitoring_active, self._since = self._recorder.__enter__(), True, ""
+        self._watcher = watch.Watcher(self._say_warning, interval, GROWTH_MB, HIGH_UTILIZATION)
         self._say("启动实时内存监控")
 
     def stop_real_time_monitoring(self):
         """Ends it; memory_history has what was allocated over time, and a file of it is written."""
         if not self.monitoring_active:
             return
+        self._watcher.stop()
         self._recorder.__exit__(None, None, None)
+        history = self.memory_history
         self.monitoring_active = False
-        self.memory_history += self._history()
+        self.memory_history = history
         self._say("停止实时内存监控")
         self.save_monitoring_history()
         self._check_memory_anomalies()
+
+    @property
+    def memory_history(self):
+        """[{"timestamp", "gpu_memory"}, ...]: while it monitors up to now. What is assigned is kept, and what is recorded afterwards comes behind it."""
+        if not self.monitoring_active:
+            return self._kept
+        return self._kept + [each for each in self._history() if each["timestamp"] > self._since]
+
+    @memory_history.setter
+    def memory_history(self, history):
+        self._kept, self._since = list(history), datetime.datetime.now().isoformat()
+
+    def _say_warning(self, sentence):
+        self._say(sentence, level=logging.WARNING)
 
     def _history(self):
         try:
@@ -165,27 +184,27 @@ class MemoryDebugger:
 
     def _check_memory_anomalies(self, memory_info=None, threshold_mb=GROWTH_MB):
         """Warns of a GPU that is nearly full, and of one whose memory grew by more than threshold_mb while it was monitored. Returns the sentences."""
-        found = []
+        found, history = [], self.memory_history
         for gpu in (memory_info or self.get_current_memory_usage())["gpu_memory"]:
             if gpu["utilization_percent"] > HIGH_UTILIZATION:
-                found.append(f"GPU {gpu['device_id']} 内存使用率过高: {gpu['utilization_percent']:.1f}%")
-            sizes = [row["allocated_mb"] for each in self.memory_history for row in each["gpu_memory"] if row["device_id"] == gpu["device_id"]]
+                found.append(watch.NEARLY_FULL.format(gpu["device_id"], gpu["utilization_percent"]))
+            sizes = [row["allocated_mb"] for each in history for row in each["gpu_memory"] if row["device_id"] == gpu["device_id"]]
             if len(sizes) > 1 and sizes[-1] - sizes[0] > threshold_mb:
-                found.append(f"GPU {gpu['device_id']} 内存增长异常: {sizes[-1] - sizes[0]:.2f} MB")
+                found.append(watch.GREW.format(gpu["device_id"], sizes[-1] - sizes[0]))
         self._say(*found, level=logging.WARNING)
         return found
 
     def save_monitoring_history(self):
-        if self.memory_history:
-            self._say(f"监控历史已保存: {self._save('memory_history', self.memory_history)}")
+        if history := self.memory_history:
+            self._say(f"监控历史已保存: {self._save('memory_history', history)}")
 
     # --- Reports ---
 
     def generate_memory_report(self, output_file=None):
         """The report as a text, which is also written to a file."""
-        now = self.get_current_memory_usage()
+        now, history = self.get_current_memory_usage(), self.memory_history
         system = now["system_memory"]
-        lines = ["=" * 80, "内存使用报告", "=" * 80, f"生成时间: {now['timestamp']}", f"监控历史记录数: {len(self.memory_history)}", f"检查点数量: {len(self.checkpoint_history)}", "", "当前内存状态:"]
+        lines = ["=" * 80, "内存使用报告", "=" * 80, f"生成时间: {now['timestamp']}", f"监控历史记录数: {len(history)}", f"检查点数量: {len(self.checkpoint_history)}", "", "当前内存状态:"]
         lines += [f"  GPU {gpu['device_id']}: {gpu['allocated_mb']:.2f} MB / {gpu['total_mb']:.2f} MB ({gpu['utilization_percent']:.1f}%)" for gpu in now["gpu_memory"]]
         lines += [f"系统内存: {system['used_gb']:.2f} GB / {system['total_gb']:.2f} GB ({system['percent']:.1f}%)", ""]
         for name, analysis in self.parameter_registry.items():
@@ -194,8 +213,8 @@ class MemoryDebugger:
         lines += ["检查点历史:"] if self.checkpoint_history else []
         for checkpoint in self.checkpoint_history[-5:]:
             lines += [f"  {checkpoint['name']} ({checkpoint['timestamp']})", *(f"    GPU {gpu['device_id']}: {gpu['allocated_mb']:.2f} MB" for gpu in checkpoint["memory_usage"]["gpu_memory"])]
-        if len(self.memory_history) > 1:
-            pairs = zip(self.memory_history[0]["gpu_memory"], self.memory_history[-1]["gpu_memory"])
+        if len(history) > 1:
+            pairs = zip(history[0]["gpu_memory"], history[-1]["gpu_memory"])
             lines += ["", "内存使用趋势:", *(f"  GPU {first['device_id']}: 变化 {last['allocated_mb'] - first['allocated_mb']:+.2f} MB" for first, last in pairs)]
         text, path = "\n".join(lines), output_file or self._file("memory_report", "txt")
         with open(path, "w", encoding="utf-8") as out:

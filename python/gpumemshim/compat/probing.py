@@ -8,12 +8,16 @@
     python -m gpumemshim.compat.probing PID backtrace
     python -m gpumemshim.compat.probing PID memory
 
-PID may also be a trace (query, memory). In a program: query(sql), a Table of this process's own trace; inject(), which begins to record.
+PID may also be a trace (query, memory). `eval` prints what the code printed, and of one expression its value, as Python's prompt does. In a program: query(sql), a Table of this process's own trace; inject(), which begins to record.
 `eval` runs code in the other program, so only where that was started with GPUMEMSHIM_EVAL=1. Answers and exit codes are those of gpumemshim attach, sql and ctl.
 """
 
+import ast
+import contextlib
 import os
+import re
 import sys
+import tempfile
 
 from gpumemshim import _answers, _program
 from gpumemshim._attach import attach
@@ -25,11 +29,13 @@ RUNNER = """
 import contextlib, io, traceback
 with io.StringIO() as kept, contextlib.redirect_stdout(kept):
     try:
-        exec(compile(code, "<probing eval>", "exec"), vars(__import__("__main__")))
+        exec(compile(code, "<probing eval>", kind), vars(__import__("__main__")))
     except Exception:
         kept.write(traceback.format_exc(limit=-1))
     said = kept.getvalue()
 """
+LONGEST = 1000  # bytes of a request to a recorded program: longer code goes through a file
+FLAG = re.compile(r"--?[a-z][\w-]*(=.*)?$")
 
 
 def inject(output=None):
@@ -53,9 +59,56 @@ def trace_of(endpoint):
     return trace
 
 
-def expression_of(code):
+def kind_of(code):
+    """How Python compiles it: "single" shows the value of one expression."""
+    try:
+        body = ast.parse(code).body
+    except SyntaxError:  # which is reported where it runs
+        return "exec"
+    return "single" if len(body) == 1 and isinstance(body[0], ast.Expr) else "exec"
+
+
+def expression_of(code, kind):
     """One expression that runs statements and is what they printed."""
-    return f"(lambda scope: (exec({RUNNER!r}, scope), scope['said'])[1])({{'code': {code!r}}})"
+    return f"(lambda scope: (exec({RUNNER!r}, scope), scope['said'])[1])({{'code': {code}, 'kind': {kind!r}}})"
+
+
+@contextlib.contextmanager
+def request_for(code):
+    """The expression to ask for: with the code in it, or in a file of this user's for as long as it is asked."""
+    request, kind = expression_of(repr(code), kind_of(code)), kind_of(code)
+    if len(request.encode("utf-8", "replace")) <= LONGEST:
+        yield request
+        return
+    with tempfile.NamedTemporaryFile("w", prefix="gpumemshim-eval-", suffix=".py", encoding="utf-8") as file:
+        file.write(code)
+        file.flush()
+        yield expression_of(f"open({file.name!r}, encoding='utf-8').read()", kind)
+
+
+def evaluate(endpoint, code):
+    """What the code printed there, as it printed it. Returns 0, or 1 where nothing could be run."""
+    with request_for(code) as request:
+        answer = _program.ask("ctl", endpoint, "eval", request)
+    if not answer["evaluated"]:
+        print(answer["text"], end="")
+        return 1
+    print(ast.literal_eval(answer["text"].replace("\n", "")), end="")
+    return 0
+
+
+def ask_sql(trace, words):
+    """As `gpumemshim sql`, with the query on standard input, where it may begin with a comment. Does not return."""
+    at = next((place for place, word in enumerate(words) if not FLAG.match(word)), 0)
+    reading, writing = os.pipe()
+    if os.fork() == 0:  # a pipe holds 64 KiB, and a query may be longer
+        os.close(reading)
+        with contextlib.suppress(OSError), open(writing, "wb") as out:
+            out.write(words[at].encode("utf-8", "surrogateescape"))
+        os._exit(0)
+    os.close(writing)
+    os.dup2(reading, 0)
+    become("sql", trace, *words[:at], *words[at + 1 :])
 
 
 def become(*arguments):
@@ -74,11 +127,11 @@ def main(words=None):
         if verb == "inject":
             become("attach", endpoint, *rest)
         if verb == "query":
-            become("sql", trace_of(endpoint), *rest)
+            ask_sql(trace_of(endpoint), rest)
         if verb == "memory" and not endpoint.isdigit():
             become("report", endpoint, *rest)
         if verb == "eval":
-            become("ctl", endpoint, "eval", expression_of(rest[0]))
+            return evaluate(endpoint, rest[0])
         become("ctl", endpoint, verb, *rest)
     except GpumemError as error:
         print(error, file=sys.stderr)

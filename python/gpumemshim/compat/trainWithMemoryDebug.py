@@ -141,6 +141,8 @@ class TrainingMemoryProfiler:
         lines += [f"  异常增长: {row['from_checkpoint']} -> {row['to_checkpoint']}: GPU {row['gpu_id']} 增长 {row['growth_mb']:.2f} MB" for row in issues["abnormal_growth"]]
         lines += [f"  过度使用: {row['checkpoint']}: GPU {row['gpu_id']} 使用率 {row['utilization_percent']:.1f}%" for row in issues["excessive_usage"]]
         lines += [f"  内存碎片化: {row['checkpoint']}: GPU {row['gpu_id']} 碎片化 {row['fragmentation_ratio']:.1%}, 浪费 {row['wasted_mb']:.2f} MB" for row in issues["fragmentation"]]
+        if not any(issues.values()):
+            lines.append("  未检测到内存问题")
         text = "\n".join(lines)
         if output_file:
             with open(output_file, "w", encoding="utf-8") as out:

@@ -164,7 +164,7 @@ def memory():
         model(ids, ids).backward()
         optimizer.step()
         optimizer.zero_grad()
-        kept.append(mib(10))
+        kept.append(mib(20))
     debugger.stop_monitoring()
     status, reserved = debugger.get_status_report(), torch.cuda.memory_reserved()
     leaks = debugger.leak_detector.leak_events
