@@ -216,9 +216,8 @@ void WriteTensor(const ControlAnswer& answer, size_t row, JsonWriter* json) {
 
 void WriteGradient(const ControlAnswer& answer, size_t row, JsonWriter* json) {
   json->Field("name", LiveFieldOf(answer, row, "name"));
-  for (const absl::string_view key : {"elements", "nan", "inf"})
-    json->Field(key, answer.Number(absl::StrCat(row, ".", key)));
-  for (const absl::string_view key : {"norm", "min", "max", "mean"})
+  json->Field("elements", answer.Number(absl::StrCat(row, ".elements")));
+  for (const absl::string_view key : {"nan", "inf", "norm", "min", "max", "mean"})
     WriteNumber(key, LiveFieldOf(answer, row, key), json);
 }
 
@@ -275,6 +274,7 @@ std::string TensorLine(const ControlAnswer& answer, const TensorGroup& group) {
 
 std::string GradientLine(const ControlAnswer& answer, size_t row) {
   std::string line = absl::StrCat("  ", EscapeControls(LiveFieldOf(answer, row, "name")));
+  if (LiveFieldOf(answer, row, "norm").empty()) return absl::StrCat(line, "  no values\n");
   for (const absl::string_view key : {"nan", "inf"}) {
     const uint64_t count = answer.Number(absl::StrCat(row, ".", key));
     if (count != 0) absl::StrAppend(&line, "  ", FormatCount(count), key == "nan" ? " NaN" : " Inf");
@@ -303,6 +303,8 @@ std::string LiveText(absl::string_view asked, const ControlAnswer& answer) {
   if (of_tensors) {
     for (const TensorGroup& group : GroupTensors(answer, rows)) text += TensorLine(answer, group);
   } else {
+    if (const uint64_t none = answer.Number("without_values"); none != 0)
+      absl::StrAppend(&text, "of ", FormatCount(none), " no values exist: simulated CUDA computes none\n");
     for (size_t row = 0; row < rows; ++row) text += GradientLine(answer, row);
   }
   if (rows < all) absl::StrAppend(&text, "  and ", FormatCount(all - rows), " smaller ones\n");
@@ -318,6 +320,7 @@ void WriteLive(const ControlAnswer& answer, JsonWriter* json) {
   } else {
     json->Field("nan", answer.Number("nan"));
     json->Field("inf", answer.Number("inf"));
+    json->Field("without_values", answer.Number("without_values"));
   }
   json->Key(of_tensors ? "tensors" : "gradients");
   json->BeginArray();

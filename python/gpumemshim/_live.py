@@ -39,14 +39,16 @@ class LiveTensor(typing.NamedTuple):
 class GradientStats(typing.NamedTuple):
     name: str
     elements: int
-    nan: int
-    inf: int
-    norm: float  # this and the next: of the finite ones
-    min: float
-    max: float
-    mean: float
+    nan: typing.Optional[int]  # None, as all that follow, where no values exist: simulated CUDA computes none
+    inf: typing.Optional[int]
+    norm: typing.Optional[float]  # this and the next: of the finite ones
+    min: typing.Optional[float]
+    max: typing.Optional[float]
+    mean: typing.Optional[float]
 
     def __str__(self):
+        if self.nan is None:
+            return f"{self.name}: no values (simulated CUDA computes none)"
         wrong = f", {self.nan:,} NaN, {self.inf:,} Inf" if self.nan or self.inf else ""
         return f"{self.name}: norm {self.norm:.6g}, {self.min:.6g} .. {self.max:.6g}, mean {self.mean:.6g}{wrong}"
 
@@ -189,7 +191,25 @@ def outermost_modules(torch):
     return [module for module in modules if id(module) not in inner]
 
 
+def has_values(tensor):
+    """Whether a tensor's numbers are real: not on a simulated GPU, where kernels run nothing, nor on meta."""
+    return tensor.device.type != "meta" and not (tensor.is_cuda and is_simulated())
+
+
+def is_simulated():
+    """Whether the driver of this process is simcuda, which has functions of its own beside CUDA's. Loads nothing."""
+    import ctypes
+    import os
+
+    try:
+        return hasattr(ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD), "simcuda_used_bytes")
+    except OSError:
+        return False
+
+
 def stats_of(torch, name, gradient):
+    if not has_values(gradient):
+        return GradientStats(name, gradient.numel(), None, None, None, None, None, None)
     with torch.no_grad():
         flat = getattr(gradient, "_local_tensor", gradient).detach()
         flat = (flat.coalesce().values() if flat.is_sparse else flat).reshape(-1)
@@ -224,9 +244,11 @@ def answer_tensors():
 
 
 def answer_gradients():
-    rows = sorted(gradients(), key=lambda row: (-(row.nan + row.inf), -row.norm))
-    head = [("nan", sum(row.nan for row in rows)), ("inf", sum(row.inf for row in rows)), ("rows", len(rows))]
-    return lines(head, [[*row._asdict().items()] for row in rows])
+    rows = gradients()
+    known = sorted((row for row in rows if row.nan is not None), key=lambda row: (-(row.nan + row.inf), -row.norm))
+    head = [("nan", sum(row.nan for row in known)), ("inf", sum(row.inf for row in known)), ("without_values", len(rows) - len(known)), ("rows", len(rows))]
+    rows = known + [row for row in rows if row.nan is None]
+    return lines(head, [[(name, value) for name, value in row._asdict().items() if value is not None] for row in rows])
 
 
 def lines(head, rows):

@@ -5,6 +5,7 @@
 import collections
 import datetime
 
+from gpumemshim._live import has_values, is_simulated
 from gpumemshim.compat import _cuda
 from gpumemshim.compat._cuda import MB
 
@@ -19,6 +20,8 @@ GROUPS = (
     ("transformer_layers", ("layers",)),
 )
 
+NO_VALUES = "无法检查NaN/Inf和梯度: simulated CUDA computes no values"
+
 
 def group_of(name):
     """The group of a parameter's name; "other" where no word fits."""
@@ -27,10 +30,10 @@ def group_of(name):
 
 
 def statistics_of(tensor):
-    """{min, max, mean, std, norm, has_nan, has_inf} of a tensor of floats, {} of any other; runs kernels and waits for them."""
+    """{min, max, mean, std, norm, has_nan, has_inf} of a tensor of floats, {} of any other and where no values exist; runs kernels and waits for them."""
     import torch
 
-    if not tensor.is_floating_point() or tensor.numel() == 0 or tensor.device.type == "meta":
+    if not tensor.is_floating_point() or tensor.numel() == 0 or not has_values(tensor):
         return {}
     with torch.no_grad():
         values = tensor.detach().float()
@@ -99,8 +102,8 @@ def analyze_gradients(model, with_statistics=True):
 
 
 def anomalies_of(analysis, large_mb=100.0):
-    """[(level, sentence), ...] of an analysis: parameters larger than large_mb, NaN and Inf in parameters and in gradients."""
-    found = []
+    """[(level, sentence), ...] of an analysis: parameters larger than large_mb, NaN and Inf in parameters and in gradients, or that these cannot be checked."""
+    found = [("WARNING", NO_VALUES)] if is_simulated() and any(device.startswith("cuda") for device in analysis["device_distribution"]) else []
     for group in analysis["parameter_groups"].values():
         for row in group["parameters"]:
             if row["memory_mb"] > large_mb:

@@ -4,7 +4,8 @@
 
     python -m gpumemshim.compat.debug_memory_usage --debug_level full --pkg matplotlib --version 3.8.0 --precision fp16 --setup setup.py
 
-The original takes model and data from its own repository. Here they come from a file of yours, setup.py, which may define
+The original takes model and data from its own repository. Here they come from a file of yours, which --setup names (default: memory_debug_setup.py of the working directory); without one,
+and without --model_name, a small LoRA model of this module is shown, and the first line says so. The file may define
 
     config         a dict, as for debug_lora_training (compat/_lora.py): `model` or `model_name`, `r`, `alpha`, `lr`, `max_steps`, ...
     dataloader     batches, or a function without arguments that makes them
@@ -23,9 +24,10 @@ import os
 import runpy
 import sys
 
-from gpumemshim.compat import _lora
+from gpumemshim.compat import _lora, _lora_example
 from gpumemshim.compat.trainWithMemoryDebug import TrainingMemoryProfiler, analyze_model_memory_only, debug_lora_training, debug_memory_with_different_configs, memory_profiled_training
 
+SETUP = "memory_debug_setup.py"
 RANKS = {"small_r": {"r": 8, "alpha": 16}, "medium_r": {"r": 16, "alpha": 32}, "large_r": {"r": 32, "alpha": 64}}
 
 
@@ -33,7 +35,8 @@ class Setup:
     """What is debugged: of the file, and of the command line."""
 
     def __init__(self, arguments):
-        given = runpy.run_path(arguments.setup) if arguments.setup else {}
+        place = arguments.setup or (SETUP if os.path.exists(SETUP) else None)
+        given = runpy.run_path(place) if place else {} if arguments.model_name else _lora_example.setup()
         self.config = {**given.get("config", {}), **({"model_name": arguments.model_name} if arguments.model_name else {})}
         self.create_model, self.train_model = given.get("create_model"), given.get("train_model")
         self.variations = given.get("variations", RANKS)
@@ -94,7 +97,7 @@ def main(words=None):
     parser.add_argument("--version", default="0", help="the same")
     parser.add_argument("--precision", choices=("fp16", "bf16", "fp32"), default="fp16")
     parser.add_argument("--knowledge_type", default="code", help="accepted; of no effect here")
-    parser.add_argument("--setup", help="a Python file: see above")
+    parser.add_argument("--setup", help=f"a Python file: see above ({SETUP}, where it exists)")
     parser.add_argument("--model_name", help="transformers' name, or a folder")
     parser.add_argument("--log_dir", default="logs/memory_debug")
     parser.add_argument("--output")

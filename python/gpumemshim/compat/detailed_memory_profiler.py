@@ -8,7 +8,7 @@
     print_memory_breakdown(profiler.get_detailed_breakdown(optimizer))
     profiler.save_results("detailed_memory_results.json", optimizer)
 
-Sizes are in MB of 1,048,576 bytes. `gpumemshim at NAME` says what else was alive at a snapshot.
+As a command it scans configurations (gpu_memory_profiler.py). Sizes are in MB of 1,048,576 bytes. `gpumemshim at NAME` says what else was alive at a snapshot.
 """
 
 import collections
@@ -127,3 +127,11 @@ def print_memory_breakdown(breakdown):
     for name, size in sorted(((name, size) for name, size in breakdown.items() if name.endswith("_mb")), key=lambda row: -row[1]):
         print(f"  {name[:-3].replace('_', ' ').title():<30} {size:>10.2f} MB  ({size / peak * 100 if peak else 0:>5.1f}%)")
     print("=" * 80 + "\n")
+
+
+if __name__ == "__main__":
+    import sys
+
+    from gpumemshim.compat import gpu_memory_profiler
+
+    sys.exit(gpu_memory_profiler.main(default_folder="detailed_results", is_detailed=True))

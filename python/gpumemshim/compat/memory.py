@@ -15,6 +15,7 @@ Monitoring records each change of this process's memory; nothing is sampled, and
 
 import datetime
 import json
+import logging
 import sys
 import threading
 import time
@@ -29,6 +30,7 @@ from gpumemshim.compat._memory_types import MemoryLeakEvent, MemorySnapshot, OOM
 
 # Between looks at the counters, between looks at the trace while a GPU is nearly full, until the same is said again; what a callback is waited for.
 LOOKS_S, NEARLY_FULL_S, REPEATS_S, CALLBACK_S = 1.0, 10.0, 60.0, 1.0
+LOG = logging.getLogger(__name__)  # the tool's debug mode: logging.basicConfig(level=logging.DEBUG)
 
 
 class Monitor:
@@ -47,6 +49,7 @@ class Monitor:
         self.devices = devices or self.devices or [gpu.device for gpu in _cuda.gpus()]
         self._recorder = record(name=type(self).__name__, optional=True, keep=True)
         self._recording, self.monitoring = self._recorder.__enter__(), True
+        LOG.debug("%s: GPUs %s, recorded as %s", type(self).__name__, self.devices, self._recording.begin or "nothing: no recorder")
         print(self.BEGINS.format(count=len(self.devices), tool=self))
 
     def stop_monitoring(self):
@@ -58,7 +61,9 @@ class Monitor:
     def _window(self):
         """Arguments that name what was recorded; None, and a warning, where there is nothing."""
         try:
-            return self._recording.window() if self._recording is not None else None
+            window = self._recording.window() if self._recording is not None else None
+            LOG.debug("%s: asks %s", type(self).__name__, window)
+            return window
         except GpumemError as error:
             print(f"[WARNING] 无法获取内存信息: {error}")
             return None

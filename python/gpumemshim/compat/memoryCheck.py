@@ -22,7 +22,7 @@ import unicodedata
 from gpumemshim._annotations import mark
 from gpumemshim.compat import _cuda
 from gpumemshim.compat._cuda import GB, MB
-from gpumemshim.compat._logs import close_handlers
+from gpumemshim.compat._logs import close_handlers, logger_of_tool
 
 FORMAT = "%(asctime)s - %(name)s - %(levelname)s - %(message)s"
 NAME_WIDTH = 20
@@ -54,8 +54,7 @@ class GPUMemoryProfiler:
         os.makedirs(self.log_dir, exist_ok=True)
         stamp = datetime.datetime.now().strftime("%Y%m%d_%H%M%S")
         self.log_file = os.path.join(self.log_dir, f"memory_profiler_{stamp}.log")
-        self.logger = logging.getLogger(f"MemoryProfiler_{stamp}")
-        self.logger.setLevel(logging.INFO)
+        self.logger = logger_of_tool(f"MemoryProfiler_{stamp}")
         for handler in (logging.FileHandler(self.log_file, encoding="utf-8"), logging.StreamHandler()):
             handler.setFormatter(logging.Formatter(FORMAT, datefmt="%Y-%m-%d %H:%M:%S"))
             self.logger.addHandler(handler)

@@ -26,7 +26,7 @@ from gpumemshim._record import record
 from gpumemshim.compat import _cuda, _model_sizes
 from gpumemshim.compat import _debugger_watch as watch
 from gpumemshim.compat._cuda import GB, MB
-from gpumemshim.compat._logs import close_handlers
+from gpumemshim.compat._logs import logger_of_tool
 
 FORMAT = "%(asctime)s - %(name)s - %(levelname)s - %(message)s"
 HIGH_UTILIZATION, GROWTH_MB, MOST_HISTORY = 90, 100, 1000
@@ -48,9 +48,7 @@ class MemoryDebugger:
         self._say(*lines, *(f"GPU {gpu['device_id']}: {gpu['name']} ({gpu['total_memory_gb']:.1f}GB)" for gpu in self.gpu_info))
 
     def _open_log(self):
-        logger = logging.getLogger("MemoryDebugger")
-        logger.setLevel(logging.INFO)
-        close_handlers(logger)
+        logger = logger_of_tool("MemoryDebugger")
         for handler in (logging.FileHandler(self._file("memory_debug", "log"), encoding="utf-8"), logging.StreamHandler()):
             handler.setFormatter(logging.Formatter(FORMAT))
             logger.addHandler(handler)
@@ -107,6 +105,7 @@ class MemoryDebugger:
         if model is not None:
             checkpoint["model_analysis"] = self.analyze_model_parameters(model, checkpoint_name)
         self.checkpoint_history.append(checkpoint)
+        self._say(*(f"检查点 {checkpoint_name}: {gpu}" for gpu in checkpoint["memory_usage"]["gpu_memory"]), level=logging.DEBUG)
         self._say(f"检查点已保存: {self._save(f'checkpoint_{checkpoint_name}', checkpoint)}")
         return checkpoint
 
@@ -170,7 +169,9 @@ class MemoryDebugger:
         try:
             if self._recording.trace is None:
                 return []
-            answer = _program.ask("timeline", *self._recording.window())
+            window = self._recording.window()
+            self._say(f"监控历史来自: {' '.join(window)}", level=logging.DEBUG)
+            answer = _program.ask("timeline", *window)
         except GpumemError as error:
             self._say(f"实时监控出错: {error}", level=logging.ERROR)
             return []

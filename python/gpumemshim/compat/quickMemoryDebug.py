@@ -19,7 +19,7 @@ import os
 from gpumemshim._annotations import mark
 from gpumemshim.compat import _cuda, _model_sizes
 from gpumemshim.compat._cuda import MB
-from gpumemshim.compat._logs import close_handlers
+from gpumemshim.compat._logs import logger_of_tool
 
 HIGH_UTILIZATION = 90
 
@@ -32,10 +32,8 @@ class QuickMemoryDebugger:
         self.enable_logging, self.logger = enable_logging, None
         os.makedirs(self.log_dir, exist_ok=True)
         if enable_logging:
-            self.logger = logging.getLogger("QuickMemoryDebug")
-            self.logger.setLevel(logging.INFO)
+            self.logger = logger_of_tool("QuickMemoryDebug")
             self.logger.propagate = False
-            close_handlers(self.logger)
             handler = logging.FileHandler(os.path.join(self.log_dir, "quick_debug.log"), encoding="utf-8")
             handler.setFormatter(logging.Formatter("%(asctime)s - %(levelname)s - %(message)s"))
             self.logger.addHandler(handler)
