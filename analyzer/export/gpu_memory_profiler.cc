@@ -97,8 +97,8 @@ GpuMemoryProfilerEvents ProfilerEventsOf(const MomentLog& log, const LoadedTrace
   peak.name = "峰值内存";
   peak.info =
       absl::StrFormat("分配=%.2fMB, 保留=%.2fMB", MegaBytes(last.highest.allocated), MegaBytes(last.highest.reserved));
-  peak.since_ns = log.last_ns();
-  peak.now = last.now;
+  peak.since_ns = chosen->at_peak_ns;
+  peak.now = chosen->at_peak;
   peak.highest = last.highest;
   return found;
 }
@@ -138,7 +138,11 @@ void WriteProfilerLog(const GpuMemoryProfilerEvents& events, const std::string& 
     line(0,
          absl::StrCat("GPU ", gpu.device, ": ", gpu.name.empty() ? "未知" : EscapeControls(gpu.name), " (", size, ")"));
   }
-  for (const ProfilerEvent& event : events.events) line(event.since_ns, LineOf(event));
+  std::vector<const ProfilerEvent*> in_time;  // the peak is behind all others otherwise
+  for (const ProfilerEvent& event : events.events) in_time.push_back(&event);
+  std::stable_sort(in_time.begin(), in_time.end(),
+                   [](const ProfilerEvent* a, const ProfilerEvent* b) { return a->since_ns < b->since_ns; });
+  for (const ProfilerEvent* const event : in_time) line(event->since_ns, LineOf(*event));
 }
 
 void WriteProfilerTimeline(const GpuMemoryProfilerEvents& events, const TextSink& sink) {

@@ -44,7 +44,10 @@ void MomentLog::Begin() {
 
 void MomentLog::Take(const ExportedEvent& event) {
   if (!has_begun_) {  // the highest values count from what the window began with
-    for (DeviceHistory& device : devices_) device.last.highest = device.last.now;
+    for (DeviceHistory& device : devices_) {
+      device.last.highest = device.at_peak = device.last.now;
+      device.at_peak_ns = last_ns_;
+    }
     initial_.devices = Now();
     initial_.since_ns = last_ns_;
   }
@@ -88,6 +91,10 @@ void MomentLog::Observe(const ExportedEvent& event) {
     if (now.allocated != last.now.allocated || now.reserved != last.now.reserved || now.other != last.now.other)
       ++device.changes;
     if (now.total > last.highest.total) device.highest_total_ns = event.since_ns;
+    if (now.allocated > last.highest.allocated) {
+      device.at_peak = now;
+      device.at_peak_ns = event.since_ns;
+    }
     last.now = now;
     Raise(now, &last.highest);
   }

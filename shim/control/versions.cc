@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "shim/base/calls/cuda_headers.h"
@@ -37,6 +38,25 @@ bool DriverVersion(char* out) {
 bool SimulatedBy(char* out) {
   if (calls::DriverFunction("simcuda_used_bytes") == nullptr) return false;
   Text(out, kMaxVersion).Add("simcuda");
+  return true;
+}
+
+// What says that this process runs in a container: files and variables that their makers document.
+bool ContainerKind(char* out) {
+  const char* kind = nullptr;
+  if (getenv("KUBERNETES_SERVICE_HOST") != nullptr) {
+    kind = "kubernetes";
+  } else if (getenv("APPTAINER_CONTAINER") != nullptr || getenv("SINGULARITY_CONTAINER") != nullptr) {
+    kind = "apptainer";
+  } else if (access("/run/.containerenv", F_OK) == 0) {
+    kind = "podman";
+  } else if (access("/.dockerenv", F_OK) == 0) {
+    kind = "docker";
+  } else if (getenv("container") != nullptr) {  // systemd-nspawn, LXC
+    kind = "other";
+  }
+  if (kind == nullptr) return false;
+  Text(out, kMaxVersion).Add(kind);
   return true;
 }
 
@@ -96,6 +116,7 @@ constexpr Source kSources[] = {
     {"runtime", &RuntimeVersion},      {"python", &PythonVersion},
     {"torch", &TorchVersion},          {"unwinder", &UnwinderVersion},
     {"python_frames", &PythonRefusal}, {"python_helper", &HelperFailure, true},
+    {"container", &ContainerKind},
 };
 constexpr uint32_t kSourceCount = sizeof kSources / sizeof *kSources;
 

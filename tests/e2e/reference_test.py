@@ -289,7 +289,7 @@ class OpacusScans(Blocks):
         self.assertRegex(done.stdout, r"\nComponent breakdown:\n(  [\w ]+: \d+\.\d\d GB\n)+")
 
 
-RARER = ("test_levels", "test_they_run", "test_scans", "test_all_at_once")
+RARER = ("test_blocks", "test_queries", "test_levels", "test_they_run", "test_scans", "test_all_at_once")
 
 if __name__ == "__main__":
     truth.run_tests(globals(), RARER)

@@ -34,7 +34,7 @@ class StagesTest(unittest.TestCase):
         stages = {stage["derived"]: stage for stage in self.ask("stages")["stages"]}
         self.assertEqual(
             list(stages),
-            ["model_load", "data_preparation", "wrapping", "privacy_setup", "optimizer_setup", "training", "evaluation", "checkpoint_load"],
+            ["model_load", "data_preparation", "lora_setup", "privacy_setup", "optimizer_setup", "training", "evaluation", "checkpoint_load"],
         )
         before = 0
         for name, allocated in self.reported["borders"]:
@@ -47,7 +47,7 @@ class StagesTest(unittest.TestCase):
         self.assertEqual(stages["evaluation"]["count"], 2)
         self.assertEqual(stages["checkpoint_load"]["peak_bytes"] - stages["checkpoint_load"]["start_bytes"], self.reported["checkpoint"])
         self.assertGreater(stages["training"]["categories"]["gradient"], 0)
-        self.assertGreater(stages["wrapping"]["categories_at_end"]["parameter"], stages["model_load"]["categories_at_end"]["parameter"])
+        self.assertGreater(stages["lora_setup"]["categories_at_end"]["parameter"], stages["model_load"]["categories_at_end"]["parameter"])
         self.assertEqual(sum(stages["training"]["categories"].values()), stages["training"]["total_bytes"] + stages["training"]["categories"]["context"])
 
     def test_steps_have_the_trainers_numbers_and_virtual_steps(self):

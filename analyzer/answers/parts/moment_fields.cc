@@ -170,7 +170,7 @@ Document MomentFields(const Moment& moment, const ReportInput& input) {
                "object: bytes by the stage in which they were allocated (`forward`, `loss`, `backward`, "
                "`optimizer_step`, `zero_grad`, `data`, `model_construction`, `checkpoint_load`, "
                "`checkpoint_save`, `evaluation`, `gc`, `collective`, `wrapping`, `optimizer_setup`, "
-               "`privacy_setup`, `other`)");
+               "`privacy_setup`, `lora_setup`, `other`)");
   fields.Field("stage_paths", BytesDatum(BytesByStagePath(moment, *input.attribution)),
                "the same with the stages that the program named around: `train > forward`; of a stack `stage_path`");
   return fields;

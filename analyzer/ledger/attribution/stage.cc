@@ -32,6 +32,7 @@ constexpr StageWords kStageWords[] = {
     {"wrapping", "wrapping"},
     {"optimizer_setup", "optimizer set-up"},
     {"privacy_setup", "privacy engine set-up"},
+    {"lora_setup", "LoRA set-up"},
 };
 static_assert(std::size(kStageWords) == kStages);
 
@@ -103,11 +104,11 @@ constexpr Rule kSetUpRules[] = {
     {"/torch/_inductor/select_algorithm.py", "", Stage::kWrapping},
     {"/triton/runtime/autotuner.py", "_bench", Stage::kWrapping},
     {"/torch/optim/swa_utils.py", "__init__", Stage::kWrapping},
-    {"/peft/", "get_peft_model", Stage::kWrapping},
-    {"/peft/", "add_adapter", Stage::kWrapping},
-    {"/peft/", "inject_adapter*", Stage::kWrapping},
-    {"/peft/", "prepare_model_for_kbit_training", Stage::kWrapping},
-    {"/peft/peft_model.py", "__init__", Stage::kWrapping},
+    {"/peft/", "get_peft_model", Stage::kLoraSetup},
+    {"/peft/", "add_adapter", Stage::kLoraSetup},
+    {"/peft/", "inject_adapter*", Stage::kLoraSetup},
+    {"/peft/", "prepare_model_for_kbit_training", Stage::kLoraSetup},
+    {"/peft/peft_model.py", "__init__", Stage::kLoraSetup},
     {"/accelerate/", "prepare", Stage::kWrapping},
     {"/accelerate/", "prepare_model", Stage::kWrapping},
     {"/deepspeed/", "initialize", Stage::kWrapping},

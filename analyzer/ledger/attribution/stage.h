@@ -41,11 +41,12 @@ enum class Stage : uint8_t {
   kEvaluation,
   kCollection,  // gc, empty_cache
   kCollective,
-  kWrapping,  // of the model: DDP, FSDP, PEFT; compiling it
+  kWrapping,  // of the model: DDP, FSDP; compiling it
   kOptimizerSetup,
   kPrivacySetup,  // of Opacus' engine
+  kLoraSetup,     // adapters are put into the model
 };
-inline constexpr size_t kStages = static_cast<size_t>(Stage::kPrivacySetup) + 1;
+inline constexpr size_t kStages = static_cast<size_t>(Stage::kLoraSetup) + 1;
 
 // The program makes what it will use.
 constexpr bool IsSetUp(Stage stage) {

@@ -30,6 +30,7 @@ constexpr RunPartWords kRunPartWords[] = {
     {"evaluation", "evaluation"},
     {"checkpoint_load", "checkpoint load"},
     {"checkpoint_save", "checkpoint save"},
+    {"lora_setup", "LoRA set-up"},
 };
 
 bool Loops(RunPart part) { return part == RunPart::kTraining || part == RunPart::kEvaluation; }
@@ -56,6 +57,8 @@ RunPart PartOf(const StackClassification& classification, RunPart current) {
       return RunPart::kOptimizerSetup;
     case Stage::kPrivacySetup:
       return RunPart::kPrivacySetup;
+    case Stage::kLoraSetup:
+      return RunPart::kLoraSetup;
     case Stage::kLoad:
       return RunPart::kCheckpointLoad;
     case Stage::kSave:

@@ -53,6 +53,7 @@ enum class RunPart : uint8_t {
   kEvaluation,
   kCheckpointLoad,
   kCheckpointSave,
+  kLoraSetup,
 };
 
 absl::string_view RunPartName(RunPart part);   // "model_load"

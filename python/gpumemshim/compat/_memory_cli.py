@@ -51,6 +51,7 @@ def parser_of_arguments():
     oom.add_argument("--threshold", type=float, default=85.0, help="percent of a GPU above which it is looked at closely (85)")
     oom.add_argument("--monitor", action="store_true", help="until Ctrl-C (default: 5 minutes)")
     oom.add_argument("--duration", type=float, default=None, help="seconds")
+    oom.add_argument("--output", help="the risk report of the end, as JSON")
     leak = add("leak", "内存泄漏检测: what grows from step to step")
     leak.add_argument("--check", action="store_true", help="of no account: it is what this does")
     leak.add_argument("--threshold", type=float, default=100, help="MB that are no leak yet (100)")
@@ -209,6 +210,13 @@ def oom(arguments, programs, stop):
     for _ in programs.wait(stop, seconds):
         warn(arguments, programs, arguments.threshold, said)
     warn(arguments, programs, arguments.threshold, said)
+    foretold = [each for _, some in answers_of(programs.windows(), lambda window: _memory_numbers.predictions_of(window, arguments.threshold)) for each in some]
+    report = _memory_numbers.risks_of([each for each in foretold if not arguments.devices or each.device_id in arguments.devices])
+    print("[INFO] 风险汇总: " + ", ".join(f"{level}: {count}" for level, count in report["summary"].items()))
+    if arguments.output:
+        with open(arguments.output, "w", encoding="utf-8") as out:
+            json.dump(report, out, indent=2, ensure_ascii=False)
+        print(f"[INFO] 报告已保存: {arguments.output}")
     print("[INFO] 停止OOM监控")
     return 0
 

@@ -3,6 +3,8 @@
 """The numbers of gpumemshim.compat.memory, each asked of gpumemshim. `window` is a list of arguments that names a trace and a part of it."""
 
 import collections
+import dataclasses
+import datetime
 import json
 import math
 import time
@@ -92,6 +94,13 @@ def prediction_of_warning(forecast, usage, threshold):
     """The same of a warning: what gpumemshim.on_forecast calls with."""
     said = {"kind": "reaches", "risk": forecast.risk, "likely_steps": forecast.likely_s, "step_ns": 1e9, "range_share": forecast.sure}
     return prediction_of(forecast.device, usage, threshold, {**said, "bytes_per_step": forecast.bytes_per_step, "cause": forecast.cause})
+
+
+def risks_of(predictions):
+    """The risk report: {"timestamp", "predictions": one object a GPU, "summary": how many GPUs have which level}."""
+    rows = [{**dataclasses.asdict(each), "risk_level": each.risk_level.value} for each in predictions]
+    counts = collections.Counter(row["risk_level"] for row in rows)
+    return {"timestamp": datetime.datetime.now().isoformat(), "predictions": rows, "summary": {level.value: counts[level.value] for level in OOMRiskLevel}}
 
 
 def print_warning(prediction):

@@ -149,6 +149,14 @@ class OOMDetector(Monitor):
         window = self._window()
         return {} if window is None else {device: [(row.timestamp, row.utilization) for row in rows] for device, rows in _memory_numbers.snapshots_of(window).items()}
 
+    def generate_risk_report(self, output_file=None):
+        """{"timestamp", "predictions", "summary"}: each GPU's risk now, and how many GPUs have which level; also written to a file as JSON."""
+        report = _memory_numbers.risks_of(self.predict())
+        if output_file is not None:
+            with open(output_file, "w", encoding="utf-8") as out:
+                json.dump(report, out, indent=2, ensure_ascii=False)
+        return report
+
     def predict(self):
         """[OOMPrediction, ...], one for each GPU."""
         window = self._window()

@@ -79,7 +79,7 @@ TEST_F(ToolFileTest, ProfilerTimelineIsAsItsDocumentShowsIt) {
             "模型创建             | Allocated:  128.0MB | Reserved:  256.0MB\n"
             "forward              | Allocated:  512.0MB | Reserved:  768.0MB\n"
             "前向传播             | Allocated:  512.0MB | Reserved:  768.0MB\n"
-            "峰值内存             | Allocated:  384.0MB | Reserved:  768.0MB\n");
+            "峰值内存             | Allocated:  512.0MB | Reserved:  768.0MB\n");
 }
 
 TEST_F(ToolFileTest, ProfilerLogIsAsItsDocumentShowsIt) {
@@ -135,7 +135,7 @@ TEST_F(ToolFileTest, AWindowBeginsWithWhatWasAlive) {
   EXPECT_EQ(Of("gpumemoryprofiler-timeline", window),
             "==== GPU Memory Timeline =====\n"
             "初始化               | Allocated:  512.0MB | Reserved:  768.0MB\n"
-            "峰值内存             | Allocated:  384.0MB | Reserved:  768.0MB\n");
+            "峰值内存             | Allocated:  512.0MB | Reserved:  768.0MB\n");
 }
 
 TEST_F(ToolFileTest, DebuggerComparesAStageWithItsBeginning) {

@@ -87,11 +87,16 @@ def debugger():
         missing = one.compare_checkpoints("start", "no such")
     highest = max(gpu["allocated_mb"] for each in one.memory_history for gpu in each["gpu_memory"])
     one.memory_history = one.memory_history[-500:]
-    one.start_real_time_monitoring(interval=0.5)
-    mib(700)
+    one.start_real_time_monitoring(interval=0.05)
+    kept.append(mib(240))
+    live = [max(gpu["allocated_mb"] for each in one.memory_history for gpu in each["gpu_memory"]), one._check_memory_anomalies(threshold_mb=200.0)]
+    mib(500)
+    time.sleep(0.3)
+    kept.pop()
     one.stop_real_time_monitoring()
     later = max(gpu["allocated_mb"] for each in one.memory_history for gpu in each["gpu_memory"])
-    answer = {"compared": compared, "missing": missing, "known": counted(), "highest": highest, "later": later, "anomalies": one._check_memory_anomalies(threshold_mb=100.0)}
+    log = "".join(open(handler.baseFilename, encoding="utf-8").read() for handler in one.logger.handlers if hasattr(handler, "baseFilename"))
+    answer = {"live": live, "warned": log.count("内存增长异常: 240.00 MB"), "compared": compared, "missing": missing, "known": counted(), "highest": highest, "later": later, "anomalies": one._check_memory_anomalies(threshold_mb=100.0)}
     report = one.generate_memory_report(output_file="custom_report.txt")
     analysis = debug_model_memory(Model().cuda(), "model")
     return {**answer, "report": report, "groups": sorted(analysis["parameter_groups"]), "total_mb": analysis["summary"]["total_memory_mb"], "returned": monitor_training_memory(lambda: 42)}
@@ -168,6 +173,16 @@ def memory():
     debugger.stop_monitoring()
     status, reserved = debugger.get_status_report(), torch.cuda.memory_reserved()
     leaks = debugger.leak_detector.leak_events
+    healthy = MemoryDebugger()
+    healthy.start_monitoring()
+    large = torch.nn.Linear(4096, 8192).cuda()  # 128 MB, and as much again as gradients: needed, not leaked
+    for _ in range(24):
+        large(torch.ones(8, 4096, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        large.zero_grad(set_to_none=True)
+    healthy.stop_monitoring()
+    healthy_leaks = healthy.get_status_report()["recent_leaks"]
     profiler = MemoryProfiler(sampling_interval=0.1)
     profiler.start_monitoring()
     mib(512)
@@ -182,7 +197,7 @@ def memory():
     detector.stop_monitoring()
     usage = [each.current_usage for each in warned]
     answer = {"status": status, "reserved": reserved, "leaks": [[each.leaked_memory, each.severity, each.potential_sources] for each in leaks], "report": report, "highest": highest}
-    return {**answer, "warned": [each.risk_level.value for each in warned], "usage": usage, "full": full.numel(), "foretold": foretold}
+    return {**answer, "warned": [each.risk_level.value for each in warned], "usage": usage, "full": full.numel(), "foretold": foretold, "healthy_leaks": healthy_leaks}
 
 
 def leak_until_warned(detector_class, model, optimizer):

@@ -93,7 +93,7 @@ def main():
         data = load_dataset()
         border("data_preparation")
         model = mapping.get_peft_model(model)
-        border("wrapping")
+        border("lora_setup")
         engine = privacy.PrivacyEngine()
         engine.make_private()
         border("privacy_setup")

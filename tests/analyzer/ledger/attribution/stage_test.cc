@@ -99,7 +99,7 @@ TEST(StageTest, TheOutermostThatSetsUpHasAllInside) {
   const ResolvedFrame pretrained = PythonCode("from_pretrained", "/v/transformers/modeling_utils.py");
   EXPECT_EQ(StageOf({load, pretrained, kMain}), Stage::kConstruction);
   EXPECT_EQ(StageOf({load, kMain}), Stage::kLoad);
-  EXPECT_EQ(StageOf({made, pretrained, PythonCode("get_peft_model", "/v/peft/mapping.py"), kMain}), Stage::kWrapping);
+  EXPECT_EQ(StageOf({made, pretrained, PythonCode("get_peft_model", "/v/peft/mapping.py"), kMain}), Stage::kLoraSetup);
   EXPECT_EQ(StageOf({Torch("broadcast", "/distributed/distributed_c10d.py"),
                      Torch("DistributedDataParallel.__init__", "/nn/parallel/distributed.py"), kMain}),
             Stage::kWrapping);
