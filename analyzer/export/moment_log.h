@@ -42,7 +42,7 @@ struct LoggedMoment {
 // How a GPU's memory was used over the window.
 struct DeviceHistory {
   DeviceMoment last;
-  MeasureValues at_peak;          // when `allocated` was highest, at `at_peak_ns`
+  MeasureValues at_peak;  // when `allocated` was highest, at `at_peak_ns`
   uint64_t at_peak_ns = 0;
   uint64_t highest_total_ns = 0;  // when `last.highest.total` was reached, since the first event
   double total_byte_ns = 0;       // `total` integrated over time

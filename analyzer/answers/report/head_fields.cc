@@ -51,7 +51,8 @@ Datum ProcessDatum(const ProcessInfo& process) {
         "null, or of a trace that `gpumemshim import` made: `format`, `recorder`, `source` (the file's name), "
         "`has_times`. Process and devices are not known then"},
        {"versions", MapDatum(process.versions),
-        "object: name to version (driver, torch, python, ...); `container`: `docker`, `podman`, `kubernetes`, `apptainer` or "
+        "object: name to version (driver, torch, python, ...); `container`: `docker`, `podman`, `kubernetes`, "
+        "`apptainer` or "
         "`other`, absent outside of one; `python_frames`: why Python frames are not read, absent "
         "while they are; `python_helper`: what failed when the program's objects were looked at"}});
 }

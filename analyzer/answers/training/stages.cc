@@ -35,7 +35,8 @@ std::vector<AnswerColumn<AttributedStage>> StageNameColumns(bool of_torch) {
        }},
       {"derived", "", Unit::kText,
        "`model_load`, `data_preparation`, `wrapping`, `optimizer_setup`, `privacy_setup`, `lora_setup`, `training`, "
-       "`inference`, `evaluation`, `checkpoint_load`, `checkpoint_save`, `other`; null for a stage that the program named",
+       "`inference`, `evaluation`, `checkpoint_load`, `checkpoint_save`, `other`; null for a stage that the program "
+       "named",
        [](const AttributedStage& each) { return Datum::If(!each.row.is_named, RunPartName(each.row.part)); }},
       {"named", "", Unit::kText, "the stage that the program named: itself, or the one around; null where none is",
        [](const AttributedStage& each) { return Datum::If(!each.row.user.empty(), each.row.user); }},
