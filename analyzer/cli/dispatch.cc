@@ -94,6 +94,7 @@ std::string Reworded(absl::string_view help, const Console& console) {
   if (console.out_style().phrases == nullptr) return std::string(help);
   TextStyle style = console.out_style();
   style.width = 80;
+  style.is_cut = false;  // examples are for copying
   Page page(style);
   std::string paragraph;
   const auto end_paragraph = [&] {
@@ -114,8 +115,9 @@ std::string Reworded(absl::string_view help, const Console& console) {
 // `flags`: those that it is shown with.
 std::string HelpOf(const Command& command, const std::vector<FlagLine>& flags, const CommandList& commands,
                    const Console& console) {
-  std::string text = absl::StrCat(console.InWords("Usage: "), "gpumemshim ", command.name(), " ", command.arguments(),
-                                  "\n\n", Reworded(command.help(), console));
+  std::string text =
+      absl::StrCat(console.InWords(absl::StrCat("Usage: gpumemshim ", command.name(), " ", command.arguments())),
+                   "\n\n", Reworded(command.help(), console));
   if (command.has_sections()) {
     absl::StrAppend(&text, "\n", console.InWords("Sections, also commands by themselves:"), "\n");
     for (const auto& each : commands) {
