@@ -96,7 +96,8 @@ bool IsFree(char kind) { return kind == 'w' || kind == 'x'; }
 
 // The end of the first sentence of `text`, with its stop; npos where it is the only one.
 size_t EndOfSentence(absl::string_view text) {
-  for (size_t at = text.find(". "); at != absl::string_view::npos; at = text.find(". ", at + 1)) {
+  for (size_t at = text.find_first_of(".?"); at != absl::string_view::npos; at = text.find_first_of(".?", at + 1)) {
+    if (at + 1 >= text.size() || text[at + 1] != ' ') continue;
     const char next = at + 2 < text.size() ? text[at + 2] : ' ';
     if (!absl::ascii_islower(static_cast<unsigned char>(next)) && next != ' ') return at + 1;
   }
@@ -227,7 +228,9 @@ bool Phrases::MatchHole(const Phrase& phrase, size_t piece, absl::string_view te
     return true;
   }
   const bool is_last = piece + 1 == phrase.pieces.size();
-  for (size_t bytes = is_last ? text.size() : 1; bytes != 0 && bytes <= text.size(); ++bytes) {
+  // Never more than a sentence: the next one is looked up by itself.
+  const size_t most = std::min(text.size(), EndOfSentence(text));
+  for (size_t bytes = is_last ? text.size() : 1; bytes != 0 && bytes <= most; ++bytes) {
     if (!Match(phrase, piece + 1, text.substr(bytes), holes)) continue;
     (*holes)[hole] = std::string(text.substr(0, bytes));
     return true;
@@ -250,21 +253,30 @@ bool Phrases::Find(absl::string_view text, int depth, bool of_several_words, std
     *found = it->second;
     return true;
   }
-  for (const absl::string_view begin : {FirstWord(text), absl::string_view()}) {
-    const auto list = by_begin_.find(begin);
-    if (list == by_begin_.end()) continue;
-    for (const Phrase& phrase : list->second) {
-      if (of_several_words && !phrase.has_several_words) continue;
-      Holes holes;
-      if (!Match(phrase, 0, text, &holes)) continue;
-      for (auto& [name, value] : holes) {
-        if (name[0] == 'x') value = InDepth(value, depth + 1);
-      }
-      *found = WithHoles(phrase.translated, holes);
-      return true;
-    }
+  static const std::vector<Phrase> kNone;
+  const auto list_of = [&](absl::string_view begin) -> const std::vector<Phrase>& {
+    const auto it = by_begin_.find(begin);
+    return it == by_begin_.end() ? kNone : it->second;
+  };
+  // Both lists as one: what fits more closely comes first.
+  const std::vector<Phrase>&closed = list_of(FirstWord(text)), &open = list_of("");
+  for (size_t i = 0, j = 0; i < closed.size() || j < open.size();) {
+    const bool is_open = i == closed.size() || (j < open.size() && open[j].literal_bytes > closed[i].literal_bytes);
+    const Phrase& phrase = is_open ? open[j++] : closed[i++];
+    if (of_several_words && !phrase.has_several_words) continue;
+    Holes holes;
+    if (!Match(phrase, 0, text, &holes)) continue;
+    *found = Filled(phrase, std::move(holes), depth);
+    return true;
   }
   return false;
+}
+
+std::string Phrases::Filled(const Phrase& phrase, Holes holes, int depth) const {
+  for (auto& [name, value] : holes) {
+    if (name[0] == 'x') value = InDepth(value, depth + 1);
+  }
+  return WithHoles(phrase.translated, holes);
 }
 
 std::string Phrases::InDepth(absl::string_view text, int depth) const {

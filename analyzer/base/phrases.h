@@ -16,7 +16,7 @@
 //     峰值时有 {n} 个内存块，共 {b}
 //
 //   {n} a number, {b} bytes with their unit, {p} a percentage, {d} a duration: as they stand. {w} any text as it
-//   stands, {x} any text in the language. A digit tells two of a kind apart: {b1}, {b2}. [s] may be there or not,
+//   stands, {x} any text in the language, of one sentence at most. A digit tells two of a kind apart: {b1}, {b2}. [s] may be there or not,
 //   [a|b] one of several.
 //   @cells TITLE | TITLE: columns of tables whose cells are words of ours, and not names of the user's.
 //
@@ -67,6 +67,7 @@ class Phrases {
   bool MatchHole(const Phrase& phrase, size_t piece, absl::string_view text, Holes* holes) const;
   // False where no phrase fits.
   bool Find(absl::string_view text, int depth, bool of_several_words, std::string* found) const;
+  std::string Filled(const Phrase& phrase, Holes holes, int depth) const;
   std::string InDepth(absl::string_view text, int depth) const;
 
   std::map<std::string, std::vector<Phrase>, std::less<>> by_begin_;  // the first word; "" = it begins with a hole

@@ -59,6 +59,18 @@ TEST(PhrasesTest, PartsOfWhatIsNoPhrase) {
   EXPECT_FALSE(phrases.HasWords("module"));
 }
 
+TEST(PhrasesTest, AHoleEndsWithItsSentence) {
+  const Phrases phrases("cannot open {w}: {x}[.]\n  无法打开 {w}：{x}。\nno file\n  没有文件\nWhy?\n  为何？\n");
+  EXPECT_EQ(phrases.In("cannot open a b.py: no file"), "无法打开 a b.py：没有文件。");
+  EXPECT_EQ(phrases.In("cannot open a.py: no file. Name one."), "无法打开 a.py：没有文件。Name one.");
+  EXPECT_EQ(phrases.In("Why? Name one."), "为何？Name one.");
+}
+
+TEST(PhrasesTest, WhatFitsMoreCloselyComesFirst) {
+  const Phrases phrases("flag {w}\n  选项 {w}\n{x}, in {w}. See the help.\n  {w}：{x}。见帮助。\n");
+  EXPECT_EQ(phrases.In("flag -a, in leaks. See the help."), "leaks：选项 -a。见帮助。");
+}
+
 TEST(PhrasesTest, MistakesAreNamed) {
   const Phrases phrases("a\nb\n  c\n  d\nx {n\n  y\nx {n}\n  {b}\nb\n  e\n{q}\n  f\n");
   EXPECT_THAT(phrases.mistakes(), ElementsAre(HasSubstr("a is not translated"), HasSubstr("a translation of nothing"),
