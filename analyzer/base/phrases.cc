@@ -43,7 +43,7 @@ constexpr absl::string_view kKinds = "nbpdwx";
 absl::string_view FirstWord(absl::string_view text) { return text.substr(0, text.find(' ')); }
 
 size_t NumberBytes(absl::string_view text) {
-  size_t end = !text.empty() && (text[0] == '+' || text[0] == '-' || text[0] == '~') ? 1 : 0;
+  size_t end = !text.empty() && absl::StrContains("+-~<", text[0]) ? 1 : 0;
   const size_t digits = end;
   while (end < text.size() && absl::ascii_isdigit(static_cast<unsigned char>(text[end]))) {
     ++end;
@@ -99,7 +99,8 @@ size_t EndOfSentence(absl::string_view text) {
   for (size_t at = text.find_first_of(".?"); at != absl::string_view::npos; at = text.find_first_of(".?", at + 1)) {
     if (at + 1 >= text.size() || text[at + 1] != ' ') continue;
     const char next = at + 2 < text.size() ? text[at + 2] : ' ';
-    if (!absl::ascii_islower(static_cast<unsigned char>(next)) && next != ' ') return at + 1;
+    // What answers a question may begin with a small letter.
+    if ((text[at] == '?' || !absl::ascii_islower(static_cast<unsigned char>(next))) && next != ' ') return at + 1;
   }
   return absl::string_view::npos;
 }

@@ -141,7 +141,7 @@ def lines_of(trace, only=()):
         if command in NO_TEXT or (only and command not in only):
             continue
         asked += [(command, line) for line in lines if "--json" not in line and "-o {out}" not in line and command != "export"]
-    asked = [(command, line.format(t=trace, other=trace, folder=os.path.dirname(trace), out="/nowhere").replace("--full ", "--full --top 3 ")) for command, line in asked]
+    asked = [(command, line.format(t=trace, other=trace, folder=os.path.dirname(trace), out="/nowhere")) for command, line in asked]
     for (command, line), text in zip(asked, POOL.map(lambda each: said(each[0], *each[1].split()), asked)):
         yield from ((each, f"{command} {line}") for each in text.splitlines())
 
