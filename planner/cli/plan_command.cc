@@ -313,7 +313,8 @@ unknown; 3: no answer. All commands read the trace that it leaves.
       if (check_.given()) answer.AppendFields(CheckLines(lines));
       console->Print(ToJson(answer));
     } else {
-      if (check_.given()) console->Print(absl::StrCat(check_.Text(lines), check_.for_machines() ? "" : "\n"));
+      if (check_.given() && check_.for_machines()) console->Print(check_.Text(lines));
+      if (check_.given() && !check_.for_machines()) console->Say(absl::StrCat(check_.Text(lines), "\n"));
       if (!check_.for_machines()) console->Print(ToText(answer, console->out_style()));
     }
     return check_.given() ? PlanCheck::ExitCode(forecast, lines) : ExitCodeOf(Assess(forecast).verdict);

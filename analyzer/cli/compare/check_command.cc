@@ -74,7 +74,9 @@ Exit code 0: all passed; 1: a limit is broken; 2: usage error; 3: a trace cannot
           CheckRun(run.checked, limits, limits.baseline.empty() ? nullptr : &baseline.checked, why);
       std::move(of_run.begin(), of_run.end(), std::back_inserter(lines));
     }
-    console->Print(FormatCheck(lines, CheckFormatOf(trace_.json ? "json" : format_)));
+    const CheckFormat format = CheckFormatOf(trace_.json ? "json" : format_);
+    const std::string answer = FormatCheck(lines, format);
+    format == CheckFormat::kText ? console->Say(answer) : console->Print(answer);
     return ExitCodeOfCheck(lines);
   }
 
