@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The colour of each category in pages and plots, so that both look alike: colours that people with any colour vision
-// can tell apart, after Okabe and Ito, "Color Universal Design", 2008, and some darker ones. Constant.
+// The colour of each category in pages, plots and sweeps, so that all look alike: places in the one palette. Constant.
 //
 //   CategoryColor("activations")   // 0xe69f00
 
 #ifndef GPUMEM_ANALYZER_WEB_CATEGORY_COLORS_H_
 #define GPUMEM_ANALYZER_WEB_CATEGORY_COLORS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "base/palette.h"
 #include "ledger/attribution/category.h"
 
 namespace gpumem {
 
-inline constexpr std::pair<Category, uint32_t> kCategoryColors[] = {
-    {Category::kParameter, 0x0072b2},      {Category::kBuffer, 0x56b4e9},     {Category::kGradient, 0xd55e00},
-    {Category::kOptimizerState, 0x009e73}, {Category::kActivation, 0xe69f00}, {Category::kTemporary, 0xcc79a7},
-    {Category::kInput, 0xf0e442},          {Category::kWorkspace, 0x8c8c8c},  {Category::kCommunication, 0x7a5195},
-    {Category::kKvCache, 0x2f4b7c},        {Category::kKept, 0x9c755f},       {Category::kGraphPool, 0x76b7b2},
-    {Category::kLibrary, 0x59a14f},        {Category::kUnknown, 0xbab0ac},
+inline constexpr std::pair<Category, size_t> kCategoryFills[] = {
+    {Category::kParameter, 0}, {Category::kActivation, 1},    {Category::kOptimizerState, 2},
+    {Category::kTemporary, 3}, {Category::kBuffer, 4},        {Category::kGradient, 5},
+    {Category::kInput, 6},     {Category::kCommunication, 7}, {Category::kKvCache, 8},
+    {Category::kKept, 9},      {Category::kGraphPool, 10},    {Category::kWorkspace, 11},
+    {Category::kUnknown, 12},  {Category::kLibrary, 13},
 };
 
 // 0xRRGGBB of the category with this title; nullopt of other texts.
 inline std::optional<uint32_t> CategoryColor(absl::string_view title) {
-  for (const auto& [category, color] : kCategoryColors) {
-    if (CategoryTitle(category) == title) return color;
+  for (const auto& [category, place] : kCategoryFills) {
+    if (CategoryTitle(category) == title) return kPalette[place].rgb;
   }
   return std::nullopt;
 }

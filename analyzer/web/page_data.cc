@@ -22,6 +22,8 @@ namespace {
 constexpr size_t kLayersOfCategory = kCategories;
 constexpr size_t kLayersOfOthers = 24;  // more colours cannot be told apart
 
+std::string ColorText(const Fill& fill) { return absl::StrCat("#", absl::Hex(fill.rgb, absl::kZeroPad6)); }
+
 class PageDataWriter {
  public:
   PageDataWriter(const PageInput& input, JsonWriter* json)
@@ -236,9 +238,17 @@ std::string PageData(const std::vector<PageInput>& traces, absl::string_view dif
   json.Field("generator", generator);
   json.Key("category_colors");
   json.BeginObject(JsonLayout::kOneLine);
-  for (const auto& [category, color] : kCategoryColors)
-    json.Field(CategoryTitle(category), absl::StrCat("#", absl::Hex(color, absl::kZeroPad6)));
+  for (const auto& [category, place] : kCategoryFills) json.Field(CategoryTitle(category), ColorText(kPalette[place]));
   json.EndObject();
+  json.Key("palette");
+  json.BeginArray();
+  for (const Fill& fill : kPalette) {
+    json.BeginObject(JsonLayout::kOneLine);
+    json.Field("color", ColorText(fill));
+    json.Field("hatch", fill.hatch);
+    json.EndObject();
+  }
+  json.EndArray();
   json.Key("diff");
   diff.empty() ? json.Null() : json.Raw(absl::StripTrailingAsciiWhitespace(diff));
   json.Key("traces");

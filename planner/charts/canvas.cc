@@ -9,19 +9,10 @@
 #include <numbers>
 #include <utility>
 
+#include "base/palette.h"
+
 namespace gpumem::plots {
 namespace {
-
-constexpr Color kPalette[] = {
-    {0, 114, 178},    // blue
-    {230, 159, 0},    // orange
-    {0, 158, 115},    // green
-    {204, 121, 167},  // purple
-    {86, 180, 233},   // sky
-    {213, 94, 0},     // vermilion
-    {120, 94, 60},    // brown in place of Okabe and Ito's black, which is the ink
-    {222, 208, 50},   // yellow, darker than theirs: it must show on white
-};
 
 // Five stops from a pale yellow to a deep blue, as in ColorBrewer's YlGnBu.
 constexpr Color kScale[] = {{255, 255, 217}, {199, 233, 180}, {65, 182, 196}, {34, 94, 168}, {8, 29, 88}};
@@ -33,9 +24,8 @@ uint8_t Between(uint8_t from, uint8_t to, double share) {
 }  // namespace
 
 Color PaletteColor(size_t index) {
-  const Color color = kPalette[index % std::size(kPalette)];
-  const size_t round = std::min<size_t>(index / std::size(kPalette), 3);
-  return Mix(color, kPaper, 0.25 * static_cast<double>(round));
+  const uint32_t rgb = kPalette[index % std::size(kPalette)].rgb;
+  return {static_cast<uint8_t>(rgb >> 16), static_cast<uint8_t>(rgb >> 8), static_cast<uint8_t>(rgb)};
 }
 
 Color Mix(Color from, Color to, double share) {
@@ -57,8 +47,14 @@ Color ScaleColor(double share) {
 }
 
 Color TextColorOn(Color background) {
-  const double lightness = 0.299 * background.red + 0.587 * background.green + 0.114 * background.blue;
-  return lightness > 140 ? kInk : kPaper;
+  const auto linear = [](uint8_t part) {
+    const double value = part / 255.0;
+    return value <= 0.04045 ? value / 12.92 : std::pow((value + 0.055) / 1.055, 2.4);
+  };
+  // Relative luminance as WCAG 2.2 has it; at 0.213 both have the same contrast.
+  const double luminance =
+      0.2126 * linear(background.red) + 0.7152 * linear(background.green) + 0.0722 * linear(background.blue);
+  return luminance > 0.213 ? kInk : kPaper;
 }
 
 namespace {

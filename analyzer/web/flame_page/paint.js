@@ -12,13 +12,13 @@ const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue
 // Hue, saturation and lightness by kind; lightness varies a little by name so that neighbours can be told apart.
 const PALETTES = {
   light: {
-    kinds: [[27, 92, 66], [47, 85, 68], [211, 68, 79], [152, 38, 74], [280, 22, 82], [215, 14, 82], [0, 0, 86], [215, 18, 88]],
-    spread: 5, text: '#1a1c20', aside: 'rgba(20,22,28,.62)', page: '#ffffff', found: '#d5157f', foundText: '#ffffff',
+    kinds: [[27, 92, 70], [47, 85, 68], [211, 68, 79], [152, 38, 74], [280, 22, 82], [215, 14, 82], [0, 0, 86], [215, 18, 88]],
+    spread: 5, text: '#1a1c20', aside: 'rgba(20,22,28,.82)', page: '#ffffff', found: '#d5157f', foundText: '#ffffff',
     focus: '#0b57d0', narrow: '#c9ced6', stripe: 'rgba(0,0,0,.13)',
   },
   dark: {
-    kinds: [[25, 62, 40], [45, 50, 33], [212, 38, 37], [152, 26, 29], [280, 16, 36], [215, 9, 32], [0, 0, 28], [215, 14, 26]],
-    spread: 4, text: '#f3f4f6', aside: 'rgba(240,242,246,.66)', page: '#16181d', found: '#ff4fae', foundText: '#1b0612',
+    kinds: [[25, 62, 29], [45, 50, 27], [212, 38, 33], [152, 26, 27], [280, 16, 34], [215, 9, 32], [0, 0, 28], [215, 14, 26]],
+    spread: 4, text: '#f3f4f6', aside: 'rgba(240,242,246,.84)', page: '#16181d', found: '#ff4fae', foundText: '#1b0612',
     focus: '#8ab4f8', narrow: '#3d434d', stripe: 'rgba(255,255,255,.13)',
   },
 };

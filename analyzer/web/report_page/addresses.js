@@ -95,8 +95,7 @@ class AddressMap {
       const name = trace.textOf(by, i);
       const place = layers.findIndex((layer) => layer.name === name);
       context.globalAlpha = matches(i) ? 1 : 0.25;
-      context.fillStyle = colorOf(by, place < 0 ? null : name, place);
-      context.fillRect(x, y, Math.max(wide - (wide > 3 ? 0.6 : 0), 0.7), MAP.row);
+      paintFill(context, fillOf(by, place < 0 ? null : name, place), [x, y, Math.max(wide - (wide > 3 ? 0.6 : 0), 0.7), MAP.row]);
       context.globalAlpha = 1;
       if (pins) {
         context.strokeStyle = theme.capacity;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// Colours that people with any colour vision can tell apart (after Okabe and Ito, then darker and lighter ones), the
-// theme of the canvases, and ticks of axes.
+// Fills: colours and hatches of the one palette (base/palette.h), the theme of the canvases, and ticks of axes.
 
-let categoryColors = {};  // title -> colour: page_data.h
-const COLORS = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#f0e442', '#7a5195', '#4e79a7', '#b07aa1',
-  '#76b7b2', '#ff9da7', '#9c755f', '#59a14f', '#edc948', '#2f4b7c', '#a05195', '#f95d6a', '#8cd17d', '#499894',
-  '#d37295', '#86bcb6', '#79706e', '#bab0ac'];
-const REST_COLOR = '#a9a9a9';
+let palette = [];         // [{color, hatch}], in the order in which pictures take them: page_data.h
+let categoryFills = {};   // title -> one of them
+const REST_FILL = {color: '#a9a9a9', hatch: 'plain'};
+const HATCH_TILE = 8;
 
 const THEME_COLORS = {
   light: {page: '#ffffff', text: '#1a1c20', aside: '#5b6270', line: '#e3e6eb', strong: '#aab1bd', accent: '#0b57d0',
@@ -17,17 +15,68 @@ const THEME_COLORS = {
     reserved: '#c9ced6', capacity: '#ff8a80', hole: '#23272f', brush: 'rgba(138,180,248,.22)', band: '#1f232a', found: '#ff4fae'},
 };
 
-// `name`: null of all others, undefined of what is not known.
-function colorOf(by, name, place) {
-  if (name === null || name === undefined) return REST_COLOR;
-  if (by === 'category' && categoryColors[name] !== undefined) return categoryColors[name];
-  return COLORS[place % COLORS.length];
+function takePalette(data) {
+  ({palette} = data);
+  categoryFills = Object.fromEntries(Object.entries(data.category_colors).map(([title, color]) => [title, palette.find((fill) => fill.color === color)]));
 }
 
-// Black or white, whichever can be read on a colour.
+// `name`: null of all others, undefined of what is not known.
+function fillOf(by, name, place) {
+  if (name === null || name === undefined) return REST_FILL;
+  if (by === 'category' && categoryFills[name] !== undefined) return categoryFills[name];
+  return palette[place % palette.length];
+}
+
+// The path that is there, or a box, in a fill: colour, then its hatch.
+function paintFill(context, {color, hatch}, box = null) {
+  const paint = () => (box === null ? context.fill() : context.fillRect(...box));
+  context.fillStyle = color;
+  paint();
+  if (hatch === 'plain' || (box !== null && Math.min(box[2], box[3]) < 3)) return;
+  context.fillStyle = hatchOf(context, hatch, inkOn(color));
+  paint();
+}
+
+// Lines of a hatch in a tile: [x, y, x, y].
+const HATCHES = {rising: [[-1, 9, 9, -1], [-1, 1, 1, -1], [7, 9, 9, 7]], falling: [[-1, -1, 9, 9], [7, -1, 9, 1], [-1, 7, 1, 9]]};
+HATCHES.crossed = [...HATCHES.rising, ...HATCHES.falling];
+const hatchTiles = new Map();
+
+function hatchOf(context, hatch, ink) {
+  if (context.hatch !== undefined) return context.hatch(hatch, ink);
+  const key = `${hatch} ${ink}`;
+  if (!hatchTiles.has(key)) {
+    const tile = element('canvas', {width: HATCH_TILE, height: HATCH_TILE});
+    const drawn = tile.getContext('2d');
+    drawn.strokeStyle = ink;
+    drawn.globalAlpha = 0.38;
+    for (const [x, y, toX, toY] of HATCHES[hatch]) {
+      drawn.beginPath();
+      drawn.moveTo(x, y);
+      drawn.lineTo(toX, toY);
+      drawn.stroke();
+    }
+    hatchTiles.set(key, tile);
+  }
+  return context.createPattern(hatchTiles.get(key), 'repeat');
+}
+
+// A square of a legend.
+function swatchElement({color, hatch}) {
+  const swatch = element('canvas', {class: 'swatch', width: 22, height: 22, 'aria-hidden': 'true'});
+  const context = swatch.getContext('2d');
+  context.scale(2, 2);
+  paintFill(context, {color, hatch}, [0, 0, 11, 11]);
+  return swatch;
+}
+
+// Lines cannot be hatched: they are dashed.
+const lineDash = ({hatch}) => ({plain: [], rising: [7, 3], falling: [2, 2], crossed: [7, 2, 2, 2]})[hatch];
+
+// Black or white, whichever can be read better on a colour (relative luminance as WCAG 2.2 has it).
 function inkOn(color) {
-  const [r, g, b] = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? '#111318' : '#ffffff';
+  const [r, g, b] = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16) / 255).map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.19 ? '#111318' : '#ffffff';
 }
 
 // Round numbers in [from, to], at most about `most` of them.

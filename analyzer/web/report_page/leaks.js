@@ -42,8 +42,9 @@ function paintSurvivors(context, width, height, curves, last, theme) {
     context.fillText(formatCount(tick), Math.max(plot.x + (tick / last) * plot.width, plot.x + 4), plot.y + plot.height + 12);
   }
   curves.forEach(({points, bytes}, place) => {
-    context.strokeStyle = COLORS[place];
+    context.strokeStyle = palette[place].color;
     context.lineWidth = 2;
+    context.setLineDash(lineDash(palette[place]));
     context.beginPath();
     context.moveTo(plot.x, yOf(0));
     let before = 0;
@@ -55,6 +56,7 @@ function paintSurvivors(context, width, height, curves, last, theme) {
     }
     context.lineTo(plot.x + plot.width, yOf(bytes));
     context.stroke();
+    context.setLineDash([]);
   });
 }
 
@@ -68,9 +70,7 @@ function survivorsElement(trace, device, theme) {
   };
   new ResizeObserver(paint).observe(room);
   const legend = element('div', {class: 'row legend'}, ...curves.map(({name, bytes}, place) => {
-    const swatch = element('span', {class: 'swatch'});
-    swatch.style.background = COLORS[place];
-    return element('span', {class: 'choice'}, swatch, nameElement(`${formatBytes(bytes)} ${name || t('not known')}`));
+    return element('span', {class: 'choice'}, swatchElement(palette[place]), nameElement(`${formatBytes(bytes)} ${name || t('not known')}`));
   }));
   const partly = trace.blocks.leftOut > 0 ? [element('p', {class: 'aside'}, 'Of the blocks that this page names.')] : [];
   return [element('h3', {}, t('What is alive at the end, by when it was allocated')), room, legend, ...partly];

@@ -28,7 +28,7 @@ class ReportPage {
 
   read(data) {
     this.generator = data.generator;
-    categoryColors = data.category_colors;
+    takePalette(data);
     this.diff = spelledOut(data.diff);
     this.traces = data.traces.map((raw, i) => new Trace(raw, i));
   }
@@ -127,8 +127,7 @@ class ReportPage {
   showLegend() {
     const {timeline, choice, device} = this;
     const buttons = timeline.layers.map((layer, place) => {
-      const swatch = element('span', {class: 'swatch'});
-      swatch.style.background = colorOf(choice.by, layer.name, place);
+      const swatch = swatchElement(fillOf(choice.by, layer.name, place));
       return element('button', {type: 'button', 'aria-pressed': String(!timeline.hidden.has(place)), title: `at most ${formatBytes(layer.highest)}`,
         onclick: () => {
           if (!timeline.hidden.delete(place)) timeline.hidden.add(place);

@@ -34,12 +34,19 @@ const escapeXml = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charC
 // The part of a canvas' context that the pictures here use, written as SVG.
 class SvgContext {
   constructor(width, height) {
-    Object.assign(this, {width, height, parts: [], points: '', fillStyle: '#000', strokeStyle: '#000', lineWidth: 1, globalAlpha: 1, dash: [],
+    Object.assign(this, {width, height, parts: [], hatches: new Map(), points: '', fillStyle: '#000', strokeStyle: '#000', lineWidth: 1, globalAlpha: 1, dash: [],
       textAlign: 'left', font: LABEL_FONT, measuring: document.createElement('canvas').getContext('2d')});
   }
 
   get size() {
     return Number.parseFloat(this.font);
+  }
+
+  hatch(name, ink) {
+    const id = `${name}-${ink.slice(1)}`;
+    const lines = HATCHES[name].map(([x, y, toX, toY]) => `M${x} ${y}L${toX} ${toY}`).join('');
+    this.hatches.set(id, `<pattern id="${id}" width="${HATCH_TILE}" height="${HATCH_TILE}" patternUnits="userSpaceOnUse"><path d="${lines}" stroke="${ink}" stroke-opacity="0.38"/></pattern>`);
+    return `url(#${id})`;
   }
 
   setTransform() {}
@@ -73,7 +80,7 @@ class SvgContext {
 
   get text() {
     return `<svg xmlns="http://www.w3.org/2000/svg" width="${this.width}" height="${this.height}" viewBox="0 0 ${this.width} ${this.height}" ` +
-      `font-family="system-ui, 'DejaVu Sans', sans-serif">${this.parts.join('\n')}</svg>\n`;
+      `font-family="system-ui, 'DejaVu Sans', sans-serif"><defs>${[...this.hatches.values()].join('')}</defs>${this.parts.join('\n')}</svg>\n`;
   }
 }
 

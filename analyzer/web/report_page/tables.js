@@ -93,7 +93,7 @@ function modelTab(trace) {
       textColumn('name', (row) => row.name),
       textColumn('shape', (row) => row.shape.join(' × ')),
       textColumn('dtype', (row) => textOr(row.dtype)),
-      bytesColumn('bytes', (row) => row.parameter_bytes, {bar: (row) => row.parameter_bytes / Math.max(...parameters.map((each) => each.parameter_bytes), 1)}),
+      bytesColumn('bytes', (row) => row.bytes, {bar: (row) => row.bytes / Math.max(...parameters.map((each) => each.bytes), 1)}),
       bytesColumn('gradient', (row) => row.gradient_bytes),
       bytesColumn('optimizer state', (row) => row.optimizer_state_bytes),
       textColumn('trainable', (row) => (row.trainable ? 'yes' : 'no')),

@@ -83,7 +83,6 @@ class TimelinePainter {
       if (scene.hidden.has(place)) continue;
       const {values, name} = scene.layers[place];
       context.globalAlpha = scene.lit >= 0 && scene.lit !== place ? 0.3 : 1;
-      context.fillStyle = colorOf(scene.by, name, place);
       context.beginPath();
       for (let start = 0; start < rows.length;) {
         let stop = start + 1;
@@ -96,7 +95,7 @@ class TimelinePainter {
         for (let column = start; column < stop; ++column) base[column] += bytes;
         start = stop;
       }
-      context.fill();
+      paintFill(context, fillOf(scene.by, name, place));
     }
     context.globalAlpha = 1;
   }

@@ -88,34 +88,35 @@ class Treemap {
     this.boxes = [];
     for (const group of groups) {
       const place = layers.findIndex(({name}) => name === group.name);
-      const color = colorOf(by, place < 0 ? null : group.name, place);
+      const fill = fillOf(by, place < 0 ? null : group.name, place);
       const head = group.height > 34 && group.width > 60 ? 17 : 0;
-      context.fillStyle = color;
-      context.fillRect(group.x, group.y, Math.max(group.width - 1, 0.5), Math.max(group.height - 1, 0.5));
-      if (head > 0) this.label(context, `${nameIn(by, group.name)}  ${formatBytes(group.bytes)}`, group, 9, inkOn(color));
+      paintFill(context, fill, [group.x, group.y, Math.max(group.width - 1, 0.5), Math.max(group.height - 1, 0.5)]);
+      if (head > 0) this.label(context, `${nameIn(by, group.name)}  ${formatBytes(group.bytes)}`, group, 9, fill.color);
       const inner = [...group.inner.values()].sort((a, b) => b.bytes - a.bytes);
       squarify(inner, {x: group.x + 1, y: group.y + head, width: Math.max(group.width - 3, 0), height: Math.max(group.height - head - 3, 0)});
-      for (const box of inner) this.paintBox(context, group, box, color);
+      for (const box of inner) this.paintBox(context, group, box, fill);
     }
   }
 
-  paintBox(context, group, box, color) {
+  paintBox(context, group, box, fill) {
     const {theme} = this.moment;
-    context.globalAlpha = box.found ? 1 : 0.25;
-    context.fillStyle = color;
+    context.fillStyle = theme.page;
     context.fillRect(box.x, box.y, box.width, box.height);
+    context.globalAlpha = box.found ? 1 : 0.25;
+    paintFill(context, fill, [box.x, box.y, box.width, box.height]);
     context.globalAlpha = 1;
     context.strokeStyle = theme.page;
     context.lineWidth = 0.7;
     context.strokeRect(box.x, box.y, box.width, box.height);
     if (box.height > 15 && box.width > 44) {
-      this.label(context, box.name, box, box.height > 30 ? 10 : box.height / 2, inkOn(color));
-      if (box.height > 32) this.label(context, formatBytes(box.bytes), box, 24, inkOn(color));
+      this.label(context, box.name, box, box.height > 30 ? 10 : box.height / 2, box.found ? fill.color : theme.page);
+      if (box.height > 32) this.label(context, formatBytes(box.bytes), box, 24, box.found ? fill.color : theme.page);
     }
     this.boxes.push({...box, group: group.name, inner: undefined});
   }
 
-  label(context, text, box, below, ink) {
+  // On a ground of its own: hatches go around words.
+  label(context, text, box, below, ground) {
     let shown = text;
     const room = box.width - 8;
     if (context.measureText(shown).width > room) {
@@ -128,7 +129,9 @@ class Treemap {
       if (low < 3) return;
       shown = `${text.slice(0, low)}…`;
     }
-    context.fillStyle = ink;
+    context.fillStyle = ground;
+    context.fillRect(box.x + 2, box.y + below - 7, context.measureText(shown).width + 4, 14);
+    context.fillStyle = inkOn(ground);
     context.fillText(shown, box.x + 4, box.y + below);
   }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/format.h"
 #include "planner/sweep/digest.h"
+#include "web/category_colors.h"
 
 namespace gpumem::plan {
 namespace {
@@ -42,23 +43,11 @@ Color FindColor(std::span<const NamedColor> table, const std::string& name) {
 }  // namespace
 
 Color MemoryTypeColor(const std::string& name) {
-  static const NamedColor kTable[] = {{"parameter", PaletteColor(0)},
-                                      {"gradient", PaletteColor(1)},
-                                      {"per_sample_gradient", PaletteColor(5)},
-                                      {"optimizer_state", PaletteColor(2)},
-                                      {"activation", PaletteColor(4)},
-                                      {"temporary", PaletteColor(3)},
-                                      {"input", PaletteColor(7)},
-                                      {"workspace", PaletteColor(6)},
-                                      {"buffer", PaletteColor(8)},
-                                      {"kv_cache", PaletteColor(10)},
-                                      {"kept", PaletteColor(9)},
-                                      {"communication", PaletteColor(14)},
-                                      {"allocator_overhead", kPaleGrey},
-                                      {"context", kDarkGrey},
-                                      {"library", PaletteColor(11)},
-                                      {"graph_pool", PaletteColor(13)},
-                                      {"unknown", kGrey}};
+  static const NamedColor kTable[] = {
+      {"per_sample_gradient", PaletteColor(14)}, {"allocator_overhead", kPaleGrey}, {"context", kDarkGrey}};
+  for (const auto& [category, place] : kCategoryFills) {
+    if (name == CategoryName(category)) return PaletteColor(place);
+  }
   return FindColor(kTable, name);
 }
 
