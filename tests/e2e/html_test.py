@@ -242,12 +242,74 @@ class TrainingTest(PageTest):
         self.assertIn("step 4", self.page.text("#moment"))
 
     def test_search_leaves_out_what_does_not_match(self):
+        self.open("blocks")
         self.assertEqual(self.search("remember"), "14 MiB, 19 %")
         self.assertEqual(len(self.rows()), 1)
         self.assertIn("not a regular expression", self.search("("))
         self.assertEqual(self.search("no such thing"), "nothing matches")
         self.page.press("Escape")
         self.assertGreater(len(self.rows()), 1)
+
+    def test_sizes_and_addresses_are_found(self):
+        self.open("blocks")
+        self.choose("group", "block")
+        sizes = lambda: {row[0] for row in self.rows()}
+        self.search("2 MiB")
+        self.assertEqual(sizes(), {"2 MiB"})
+        self.search("2097152")
+        self.assertEqual(sizes(), {"2 MiB"})
+        self.search("> 2 MiB")
+        self.assertTrue(sizes())
+        self.assertNotIn("2 MiB", sizes())
+        self.search("")
+        address = self.rows()[-1][7]
+        self.search(address)
+        self.assertEqual([row[7] for row in self.rows()], [address])
+
+    def test_a_growing_run_opens_on_what_grows_and_sentences_lead_to_their_rows(self):
+        chosen = lambda: self.page.evaluate("document.querySelector('#tabs [aria-selected=true]').id")
+        marked = lambda: self.page.evaluate("document.querySelector('tr.marked')?.innerText ?? ''")
+        self.assertEqual(chosen(), "to-leaks")
+        links = self.page.evaluate("[...document.querySelectorAll('#verdict dd')].map((dd) => dd.querySelector('a') !== null)")
+        self.assertEqual(links, [True] * len(links))
+        leads = self.page.evaluate("[...document.querySelectorAll('#verdict dt')].map((dt) => dt.innerText)")
+        for lead, tab, row in (("Problem", "to-fragmentation", ""), ("Peak", "to-blocks", ""), ("Mostly", "to-blocks", "MiB")):
+            self.page.evaluate(f"document.querySelectorAll('#verdict dd a')[{leads.index(lead)}].click()")
+            self.page.settle()
+            self.assertEqual(chosen(), tab)
+            self.assertIn(row, marked())
+        # The link itself says the same, and so does the address in another window.
+        link, row = self.page.evaluate("location.hash"), marked()
+        self.page.close()
+        self.fragment = link
+        self.setUp()
+        self.assertEqual((chosen(), marked()), ("to-blocks", row))
+
+    def test_a_block_stands_beside_the_table_and_in_the_address(self):
+        self.open("blocks")
+        self.choose("group", "block")
+        self.page.evaluate("document.querySelectorAll('#block-table tbody tr')[1].click()")
+        self.page.settle()
+        told = self.page.text("#block-details")
+        table, panel = self.page.evaluate("['block-table', 'block-details'].map((id) => document.getElementById(id).getBoundingClientRect().toJSON())")
+        self.assertLessEqual(table["right"], panel["left"])
+        self.assertLess(panel["top"], 900)
+        link = self.page.evaluate("location.hash")
+        self.page.close()
+        self.fragment = link
+        self.setUp()
+        self.assertEqual(self.page.text("#block-details"), told)
+        self.page.evaluate("document.getElementById('close-block').click()")
+        self.page.settle()
+        self.assertTrue(self.page.evaluate("document.getElementById('block-details').hidden"))
+
+    def test_another_address_is_followed(self):
+        self.page.evaluate("location.hash = '#tab=steps&lang=zh&x=events&from=3&until=9'")
+        self.page.evaluate("new Promise((done) => setTimeout(done, 50))")
+        self.page.settle()
+        self.assertEqual(self.page.evaluate("document.querySelector('#tabs [aria-selected=true]').id"), "to-steps")
+        self.assertEqual(self.page.evaluate("document.documentElement.lang"), "zh")
+        self.assertIn("from=3", self.page.evaluate("location.hash"))
 
     def test_layers_can_be_hidden(self):
         colours = self.page.evaluate(f"{COLOURS}('timeline')")

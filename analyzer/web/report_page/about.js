@@ -5,7 +5,8 @@
 
 const LEADS = [['problem', 'Problem'], ['peak', 'Peak'], ['mostly', 'Mostly'], ['action', 'Do']];
 
-function showAbout(trace, generator) {
+function showAbout(page, generator) {
+  const {trace} = page;
   const {about} = trace;
   const {verdict, ground} = trace.answers.report;
   const what = about.facts.find(({lead}) => lead === 'process')?.text ?? '';
@@ -17,7 +18,7 @@ function showAbout(trace, generator) {
   byId('what').replaceChildren(nameElement(imported ? what : ''));
   byId('facts-box').open = imported;
   byId('verdict').replaceChildren(...LEADS.filter(([key]) => verdict[key]).flatMap(([key, lead]) => [
-    element('dt', {class: key === 'problem' ? 'alarm' : ''}, key === 'peak' && ground.covers === 'moment' ? 'Held' : lead), element('dd', {class: key === 'problem' ? 'alarm' : ''}, nameElement(verdict[key]))]));
+    element('dt', {class: key === 'problem' ? 'alarm' : ''}, key === 'peak' && ground.covers === 'moment' ? 'Held' : lead), element('dd', {class: key === 'problem' ? 'alarm' : ''}, sentenceElement(key, verdict[key], page))]));
   byId('warnings').replaceChildren(...about.warnings.map(({level, text}) => element('li', {class: level}, nameElement(text))));
   byId('facts').replaceChildren(...about.facts.filter(({lead}) => !imported || lead !== 'process').flatMap(({lead, text}) => [element('dt', {}, lead), element('dd', {}, nameElement(text))]));
   byId('foot').textContent = `Made by ${generator}. ${!about.lossless ? 'Events are missing: see above.' : imported ? '' : 'Nothing was lost: every event is in the trace.'}` +
@@ -49,7 +50,8 @@ const MEANINGS = [
   ['Timeline', 'what the program held, stacked; the line above is what PyTorch reserved and other CUDA memory, the dashed one the GPU\'s size. Each column of pixels shows its highest moment. Click a moment, drag to zoom, wheel to zoom, Shift and drag to move, double click for the whole run; click a name below to hide it.'],
   ['Tabs', 'Blocks, Treemap, Call stacks and Addresses show what was alive at the chosen moment; the others are about the whole run. A row with a time leads there.'],
   ['Addresses', 'a row for each segment that PyTorch reserved; grey is free. A block with a red frame is the only one in its segment: it keeps the rest from being returned.'],
-  ['Search', 'a regular expression over lines, modules, categories, names and functions: what does not match is left out of tables and dimmed in pictures.'],
+  ['Search', 'a regular expression over lines, modules, categories, names and functions; a size (64 MiB, >1 GiB, 1048576) or an address (0x7f0000000200): what does not match is left out of tables and dimmed in pictures.'],
+  ['Links', 'each sentence at the top leads to its view and row; the address keeps all that is chosen, so that it can be passed on.'],
 ];
 
 function fillHelp() {

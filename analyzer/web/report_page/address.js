@@ -14,6 +14,11 @@ const TABS = [
   {key: 'fragmentation', label: 'Fragmentation'}, {key: 'runs', label: 'Runs'},
 ];
 const TAB_KEYS = TABS.map(({key}) => key);
+const NOWHERE = {row: '', block: -1, query: '', event: -1};  // of a choice that leads to a view as it is
+
+function grows(trace) {
+  return trace.answers.leaks.devices.some((device) => device.leaks.some(({status}) => status === 'growing'));
+}
 
 // Fills `choice`; what the address does not say is as a reader wants it first. Returns the view that was asked for, or null.
 function readAddress(traces, choice) {
@@ -26,9 +31,13 @@ function readAddress(traces, choice) {
   choice.by = one('by', LAYERS, 'category');
   choice.x = one('x', ['time', 'events'], trace.tellsTime(choice.device) ? 'time' : 'events');
   choice.upTo = one('to', ['use', 'reserved', 'capacity'], 'reserved');
-  choice.tab = one('tab', TAB_KEYS, traces.length > 1 ? 'runs' : 'blocks');
+  // Who follows a link to a moment or a search wants its blocks; else a run that grows opens on what grows.
+  const first = traces.length > 1 ? 'runs' : grows(trace) && !asked.has('event') && !asked.has('search') ? 'leaks' : 'blocks';
+  choice.tab = one('tab', TAB_KEYS, first);
   choice.group = one('group', TABS[0].groups, trace.answers.report.ground.stacks ? 'line' : 'category');
   choice.query = asked.get('search') ?? '';
+  choice.row = asked.get('row') ?? '';
+  choice.block = asked.has('block') ? number('block', trace.blocks.count - 1) : -1;
   choice.event = asked.has('event') ? number('event', Number.MAX_SAFE_INTEGER) : -1;
   language = one('lang', LANGUAGES, 'en');
   document.documentElement.dataset.theme = one('theme', THEMES, '');
@@ -36,18 +45,24 @@ function readAddress(traces, choice) {
   return view.every(Number.isFinite) && view[0] < view[1] ? view : null;
 }
 
-function writeAddress(choice, timeline) {
+function addressOf(choice, timeline) {
   const asked = new URLSearchParams({tab: choice.tab, by: choice.by, x: choice.x, to: choice.upTo, group: choice.group});
   for (const key of ['trace', 'device']) if (choice[key] > 0) asked.set(key, choice[key]);
   if (choice.query !== '') asked.set('search', choice.query);
   if (choice.event >= 0) asked.set('event', choice.event);
-  if (timeline.what !== undefined && timeline.zoomed) {
+  if (choice.row !== '') asked.set('row', choice.row);
+  if (choice.block >= 0) asked.set('block', choice.block);
+  if (timeline?.what !== undefined && timeline.zoomed) {
     asked.set('from', timeline.from);
     asked.set('until', timeline.to);
   }
   if (language !== 'en') asked.set('lang', language);
   if (document.documentElement.dataset.theme) asked.set('theme', document.documentElement.dataset.theme);
-  history.replaceState(null, '', `#${asked}`);
+  return asked;
+}
+
+function writeAddress(choice, timeline) {
+  history.replaceState(null, '', `#${addressOf(choice, timeline)}`);
 }
 
 // What a key does on a page; undefined: nothing.
@@ -63,6 +78,6 @@ function actionOf(event, page) {
     ['a', () => timeline.pan(-0.2)], ['d', () => timeline.pan(0.2)], [' ', () => page.play()], ['t', () => page.nextTheme()],
     ['c', () => page.choose({by: LAYERS[(LAYERS.indexOf(choice.by) + 1) % LAYERS.length]})],
     ['/', () => byId('search').focus()], ['?', () => byId('help').showModal()],
-    ['Escape', () => (choice.query === '' ? timeline.viewAll() : page.searchFor(''))],
+    ['Escape', () => (choice.block >= 0 ? page.showBlock(-1) : choice.query === '' ? timeline.viewAll() : page.searchFor(''))],
   ]).get(event.key);
 }

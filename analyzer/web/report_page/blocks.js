@@ -8,8 +8,8 @@ const MOST_ROWS = 200;
 
 // columns: [{head, text: row -> string or element, value: row -> number or string to sort by, number: true, bar: row -> share}]
 class SortedTable {
-  constructor(box, columns, {sort = 0, falling = true, most = MOST_ROWS, click = null} = {}) {
-    Object.assign(this, {box, columns, sort, falling, most, click});
+  constructor(box, columns, {sort = 0, falling = true, most = MOST_ROWS, click = null, marked = () => false} = {}) {
+    Object.assign(this, {box, columns, sort, falling, most, click, marked});
     this.rows = [];
   }
 
@@ -30,7 +30,7 @@ class SortedTable {
       const [x, y] = [value(a), value(b)];
       return sign * (typeof x === 'string' ? x.localeCompare(y) : x - y);
     });
-    const shown = sorted.slice(0, this.most);
+    const shown = sorted.filter((row, place) => place < this.most || this.marked(row));
     const more = sorted.length - shown.length;
     this.box.replaceChildren(
       element('table', {class: 'rows'}, element('thead', {}, this.head()), element('tbody', {}, ...shown.map((row) => this.row(row)))),
@@ -59,6 +59,10 @@ class SortedTable {
       return cell;
     });
     const made = element('tr', {}, ...cells);
+    if (this.marked(row)) {
+      made.classList.add('marked');
+      made.setAttribute('aria-current', 'true');
+    }
     if (this.click !== null) {
       made.classList.add('press');
       made.tabIndex = 0;
@@ -87,7 +91,7 @@ const textColumn = (head, text) => ({head, text, value: text});
 class MomentTable {
   constructor(box, told) {
     this.box = box;
-    this.told = told;  // {stack(place)}
+    this.told = told;  // {block(place), group(name)}
   }
 
   // moment: {trace, list, bytes (of all, named or not), rest, by, matches: i -> bool}
@@ -95,7 +99,7 @@ class MomentTable {
     moment.by === 'block' ? this.showBlocks(moment) : this.showGroups(moment);
   }
 
-  showGroups({trace, list, bytes, rest, by, matches}) {
+  showGroups({trace, list, bytes, rest, by, matches, row: chosen}) {
     const groups = new Map();
     for (const i of list) {
       if (!matches(i)) continue;
@@ -114,10 +118,10 @@ class MomentTable {
       numberColumn('blocks', (row) => row.blocks, (row) => (row.name === null ? '' : formatCount(row.blocks))),
       bytesColumn('largest', (row) => row.largest, {text: (row) => (row.largest === 0 ? '' : formatBytes(row.largest))}),
       textColumn(by, (row) => (row.name === null ? 'smaller blocks, in sums only' : nameIn(by, row.name))),
-    ]).show(rows, t('nothing matches'));
+    ], {marked: (row) => row.name === chosen && chosen !== '', click: by === 'stream' ? null : (row) => { if (row.name) this.told.group(row.name); }}).show(rows, t('nothing matches'));
   }
 
-  showBlocks({trace, list, bytes, matches}) {
+  showBlocks({trace, list, bytes, matches, block}) {
     const {blocks, strings} = trace;
     const table = new SortedTable(this.box, [
       bytesColumn('size', (i) => blocks.size[i], {bar: (i) => blocks.size[i] / bytes}),
@@ -129,7 +133,7 @@ class MomentTable {
       numberColumn('freed', (i) => (blocks.died_ns[i] < 0 ? Infinity : blocks.died_ns[i]),
         (i) => (blocks.died_ns[i] < 0 ? t('never') : formatTime(blocks.died_ns[i]))),
       numberColumn('address', (i) => blocks.address[i], (i) => `0x${blocks.address[i].toString(16)}`),
-    ], {click: (i) => this.told.block(i)});
+    ], {click: (i) => this.told.block(i), marked: (i) => i === block});
     table.show(list.filter(matches), t('nothing matches'));
   }
 }

@@ -16,7 +16,7 @@ const CHINESE = {
   'growth': '增长', 'time of peak': '峰值时刻', 'class': '类', 'component': '部件', 'saved': '为反向保存', 'temporary': '临时', 'at once': '同时最多',
   'status': '状态', 'grown': '已增长', 'per iteration': '每次迭代', 'remark': '说明', 'run': '运行', 'of': '的', 'others': '其余',
   'not known': '未知', 'no module': '无模块', 'before the recording or in a gap': '录制之前或间隙中',
-  'Search: regular expression (/)': '搜索：正则表达式 (/)', 'Nothing was allocated on a GPU in this trace.': '此跟踪中没有在 GPU 上分配内存。',
+  'Search: line, module, 64 MiB, 0x7f… (/)': '搜索：代码行、模块、64 MiB、0x7f… (/)', 'Nothing was allocated on a GPU in this trace.': '此跟踪中没有在 GPU 上分配内存。',
   'No line keeps more memory from step to step.': '没有任何代码行逐步占用更多内存。', 'This trace has no training steps.': '此跟踪没有训练步。',
   'No module allocated in this trace.': '此跟踪中没有模块分配内存。', 'No parameters are known.': '没有已知的参数。',
   'name': '名称', 'shape': '形状', 'dtype': '数据类型', 'trainable': '可训练', 'gradient': '梯度', 'optimizer state': '优化器状态', 'parameters': '参数',
@@ -25,6 +25,7 @@ const CHINESE = {
   'running': '运行中', 'has ended': '已结束', 'was killed': '被终止', 'not of this machine': '不在本机', 'read': '已读取', 'a step': '每步', 'in use by all': '全部进程使用', 'not sure': '不确定',
   'requests failed for want of memory': '个请求因显存不足而失败', 'events are missing': '个事件缺失',
   'The connection to gpumemshim serve is lost: these numbers are old.': '与 gpumemshim serve 的连接已断开：这些数字已过时。',
+  'block': '内存块', 'before it is freed': '释放之前', 'Not alive at the chosen moment.': '在所选时刻不存活。', 'Its stack is not known.': '调用栈未知。',
   'Keys': '按键', 'Save as PNG': '另存为 PNG', 'Save as SVG': '另存为 SVG', 'free': '空闲', 'segments': '段', 'segment': '段',
 };
 

@@ -5,6 +5,7 @@
 // stays in the address, so that a page can be reloaded and its link be passed on.
 
 const PLAY_MS = 60;
+const NARROW = 800;  // the panel stands below the view: style.css
 
 class ReportPage {
   constructor(data) {
@@ -17,7 +18,7 @@ class ReportPage {
       viewed: () => this.remember(),
       hovered: (row, event) => this.hoverTimeline(row, event),
     });
-    this.table = new MomentTable(byId('block-table'), {block: (i) => this.showBlock(i)});
+    this.table = new MomentTable(byId('block-table'), {block: (i) => this.showBlock(i), group: (name) => this.follow({event: this.choice.event, device: this.choice.device, tab: 'blocks', group: 'block', query: `^${escapePattern(name)}$`})});
     this.treemap = new Treemap(byId('treemap'), {hovered: showTip, chosen: (name) => this.searchFor(escapePattern(name))});
     this.stacks = new StackChart({chart: byId('chart'), room: byId('room'), canvas: byId('stack-canvas'), path: byId('path')}, {hovered: showTip});
     this.map = new AddressMap(byId('map-box'), byId('map'), {hovered: showTip, block: (i) => this.showBlock(i)});
@@ -58,6 +59,29 @@ class ReportPage {
     writeAddress(this.choice, this.timeline);
   }
 
+  // Somebody changed the address by hand, or followed a link to this page.
+  readAddress() {
+    this.asked = readAddress(this.traces, this.choice);
+    this.shownText = undefined;
+    this.translate();
+    this.openTrace(this.choice.trace, true);
+    this.showMarked();
+  }
+
+  // To where a sentence leads.
+  follow(place) {
+    Object.assign(this.choice, NOWHERE, place);
+    fillSelect('device', this.trace.devices.map(({label, name}) => `${label} ${name}`), this.choice.device);
+    byId('search').value = this.choice.query;
+    this.setPattern(this.choice.query);
+    this.choose({});
+    this.showMarked();
+  }
+
+  showMarked() {
+    (document.querySelector('tr.marked') ?? byId('here')).scrollIntoView({block: 'nearest'});
+  }
+
   listen() {
     const press = (id, act) => byId(id).addEventListener('click', act);
     press('to-peak', () => this.goTo({event: this.device.peakEvent}));
@@ -73,14 +97,15 @@ class ReportPage {
     byId('device').addEventListener('change', (event) => this.choose({device: Number(event.target.value), event: -1}));
     byId('search').addEventListener('input', (event) => this.searchFor(event.target.value));
     addEventListener('keydown', (event) => this.key(event));
+    addEventListener('hashchange', () => this.readAddress());
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.applyTheme());
   }
 
   openTrace(index, isFirst) {
     this.choice.trace = index;
-    if (!isFirst) Object.assign(this.choice, {device: 0, event: -1});
+    if (!isFirst) Object.assign(this.choice, {device: 0, event: -1, row: '', block: -1});
     const {trace} = this;
-    showAbout(trace, this.generator);
+    showAbout(this, this.generator);
     fillSelect('trace', this.traces.map(runName), index);
     fillSelect('device', trace.devices.map(({label, name}) => `${label} ${name}`), this.choice.device);
     const empty = trace.devices.length === 0;
@@ -113,15 +138,16 @@ class ReportPage {
     return [0, Math.max(last * 1.01, 1)];
   }
 
-  // Steps below the picture; where there are none, stages. What happened outside of memory as lines in it.
+  // Steps and stages below the picture. What happened outside of memory as lines in it.
   bands() {
     const {trace, device, choice} = this;
     const place = (time) => (choice.x === 'time' ? time : device.rows.event[device.rowAt('time_ns', time)]);
-    const spans = trace.steps.length > 0 ? trace.steps.map((step) => ({...step, label: `${t('step')} ${step.step}`, short: `${step.step}`}))
-      : trace.stages.map((stage) => ({...stage, label: stage.stage, short: ''}));
+    const lane = (spans) => spans.map((span) => ({...span, from: place(span.start_ns), to: place(span.end_ns)}));
+    const lanes = [lane(trace.steps.map((step) => ({...step, label: `${t('step')} ${step.step}`, short: `${step.step}`}))),
+      lane(trace.stages.map((stage) => ({...stage, label: stage.stage, short: ''})))].filter((each) => each.length > 0);
     const marks = trace.marks.filter(({kind}) => kind === 'mark').slice(0, 500).map((mark) => ({at: place(mark.time_ns), text: mark.text, bad: false}));
     const ooms = trace.ooms.filter((oom) => oom.final && oom.device === device.number).map((oom) => ({at: place(oom.time_ns), text: `out of memory: ${formatBytes(oom.requested_bytes)} requested`, bad: true}));
-    return {bands: spans.map((span) => ({label: span.label, short: span.short, from: place(span.start_ns), to: place(span.end_ns)})), marks: [...marks, ...ooms]};
+    return {lanes, marks: [...marks, ...ooms]};
   }
 
   showLegend() {
@@ -185,6 +211,7 @@ class ReportPage {
     if (this.pattern === null) return true;
     const {trace} = this;
     const {blocks, strings} = trace;
+    if (this.wanted?.(i)) return true;
     const texts = [blocks.category, blocks.module, blocks.line, blocks.name].map((column) => strings[column[i]]);
     if (texts.some((text) => this.pattern.test(text))) return true;
     const stack = blocks.stack[i];
@@ -197,6 +224,7 @@ class ReportPage {
   setPattern(query) {
     this.choice.query = query;
     this.foundStacks = new Map();
+    this.wanted = blockSearch(query, this.trace.blocks);
     let error = '';
     try {
       this.pattern = query === '' ? null : new RegExp(query, 'i');
@@ -225,7 +253,6 @@ class ReportPage {
     for (const id of ['blocks', 'treemap', 'stacks', 'addresses']) byId(`tab-${id}`).hidden = id !== tab.key;
     byId('tab-text').hidden = tab.moment === true;
     byId('group-choice').hidden = tab.groups === undefined;
-    byId('block-details').replaceChildren();
     if (tab.moment && this.pattern !== null) {
       const bytes = moment.list.reduce((sum, i) => sum + (this.matches(i) ? moment.trace.blocks.size[i] : 0), 0);
       byId('matched').textContent = bytes === 0 ? t('nothing matches') : `${formatBytes(bytes)}, ${formatPercent(bytes, moment.bytes)}`;
@@ -233,29 +260,32 @@ class ReportPage {
       byId('matched').textContent = '';
     }
     this.fillTab(tab);
+    this.showDetails(tab);
   }
 
   fillTab(tab) {
     const {choice, moment, trace} = this;
     const goTo = (where) => this.goTo(where);
+    const shown = `${tab.key} ${choice.trace} ${choice.row} ${language} ${this.themeName}`;
     const text = {
-      leaks: () => leaksTab(trace, goTo, this.theme), steps: () => stepsTab(trace, goTo), model: () => modelTab(trace), fragmentation: () => fragmentationTab(trace),
+      leaks: () => leaksTab(trace, goTo, this.theme, choice.row), steps: () => stepsTab(trace, goTo), model: () => modelTab(trace), fragmentation: () => fragmentationTab(trace),
       modules: () => modulesTab(trace, (name) => { this.openTab('blocks'); this.searchFor(`^${escapePattern(name)}`); }),
       runs: () => runsTab(this.traces, this.diff, (other) => this.openTrace(other.index, false)),
     };
     const shownMoment = {...moment, rest: this.pattern === null ? moment.rest : 0};
     if (tab.key === 'blocks') {
       radios('group', tab.groups.map((key) => [key, t(key)]), choice.group, (group) => { choice.group = group; this.showTab(); this.remember(); });
-      this.table.show({...shownMoment, by: choice.group});
+      this.table.show({...shownMoment, by: choice.group, row: choice.row, block: choice.block});
     } else if (tab.key === 'treemap') this.treemap.show(moment);
     else if (tab.key === 'stacks') this.stacks.show(shownMoment, choice.query, this.themeName);
     else if (tab.key === 'addresses') this.map.show(moment);
-    else if (this.shownText !== `${tab.key} ${choice.trace} ${language} ${this.themeName}`) byId('tab-text').replaceChildren(...text[tab.key]());
-    this.shownText = tab.moment ? '' : `${tab.key} ${choice.trace} ${language} ${this.themeName}`;
+    else if (this.shownText !== shown) byId('tab-text').replaceChildren(...text[tab.key]());
+    this.shownText = tab.moment ? '' : shown;
   }
 
   openTab(key) {
     this.choice.tab = key;
+    this.choice.row = '';
     this.showTab();
     this.remember();
   }
@@ -265,15 +295,18 @@ class ReportPage {
     this.timeline.choose(event === undefined ? device.rowAt('time_ns', time) : device.rowAt('event', event));
   }
 
-  // A block with its whole stack.
+  // A block with its whole stack; -1: none.
   showBlock(i) {
-    const {trace} = this;
-    if (this.choice.tab !== 'blocks') this.openTab('blocks');
-    const frames = [...trace.stacks[trace.blocks.stack[i]]].reverse();
-    byId('block-details').replaceChildren(
-      ...blockLines(trace, i).map((line, place) => element('p', {class: place === 0 ? 'tip-name' : 'aside'}, nameElement(line))),
-      element('ol', {}, ...frames.map((frame) => element('li', {}, nameElement(trace.frames.name(frame)), ' ', element('span', {class: 'aside'}, nameElement(trace.frames.place(frame)))))));
-    byId('block-details').scrollIntoView({block: 'nearest'});
+    this.choice.block = i;
+    this.showTab();
+    this.remember();
+    if (i >= 0 && innerWidth <= NARROW) byId('block-details').scrollIntoView({block: 'nearest'});
+  }
+
+  showDetails(tab) {
+    const box = byId('block-details');
+    box.hidden = this.choice.block < 0 || !tab.moment || this.choice.block >= this.trace.blocks.count;
+    if (!box.hidden) showDetails(box, this, this.choice.block);
   }
 
   play() {
@@ -328,7 +361,7 @@ class ReportPage {
       each.dataset.text ||= each.textContent;
       each.textContent = t(each.dataset.text);
     }
-    byId('search').placeholder = t('Search: regular expression (/)');
+    byId('search').placeholder = t('Search: line, module, 64 MiB, 0x7f… (/)');
     byId('language').textContent = language === 'en' ? '中文' : 'English';
     fillHelp();
     document.dispatchEvent(new Event('translated'));

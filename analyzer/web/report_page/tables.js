@@ -17,7 +17,7 @@ function tableElement(columns, rows, empty, options) {
   return box;
 }
 
-function leaksTab(trace, goTo, theme) {
+function leaksTab(trace, goTo, theme, chosen) {
   const parts = [];
   for (const device of trace.answers.leaks.devices) {
     const rows = device.leaks;
@@ -31,7 +31,7 @@ function leaksTab(trace, goTo, theme) {
         textColumn('line', (row) => row.site ?? `${row.file}:${row.line}`),
         textColumn('remark', (row) => row.remark ?? row.code ?? ''),
       ], rows, t('No line keeps more memory from step to step.'),
-      {sort: 1, click: (row) => goTo({time: row.since_ns})}),
+      {sort: 1, click: (row) => goTo({time: row.since_ns}), marked: (row) => row.site === chosen && chosen !== ''}),
       element('p', {class: 'aside'}, `${formatBytes(device.alive.bytes)} alive at the end, of it ${formatBytes(device.alive.freed_by_teardown)} freed as the program ended.`),
       ...survivorsElement(trace, device.device, theme)));
   }

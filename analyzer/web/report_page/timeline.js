@@ -25,7 +25,7 @@ class Timeline {
     canvas.addEventListener('dblclick', () => this.viewAll());
   }
 
-  // what: {device, by, x, upTo: 'use' | 'reserved' | 'capacity', bands, marks, whole: [from, to] of x}
+  // what: {device, by, x, upTo: 'use' | 'reserved' | 'capacity', lanes, marks, whole: [from, to] of x}
   show(what) {
     const kept = this.what !== undefined && this.what.x === what.x && this.what.device === what.device;
     if (this.what === undefined || this.what.by !== what.by || this.what.device !== what.device) this.hidden.clear();
@@ -48,8 +48,8 @@ class Timeline {
   }
 
   scene(width, height, theme) {
-    const {device, by, x, bands, marks} = this.what;
-    return {device, layers: this.layers, by, x, from: this.from, to: this.to, top: this.top, hidden: this.hidden, lit: this.lit, bands, marks,
+    const {device, by, x, lanes, marks} = this.what;
+    return {device, layers: this.layers, by, x, from: this.from, to: this.to, top: this.top, hidden: this.hidden, lit: this.lit, lanes, marks,
       row: this.row, brush: this.brush, width, height, theme};
   }
 

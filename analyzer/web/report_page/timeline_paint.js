@@ -5,17 +5,18 @@
 // whole: its layers are those of one and the same moment, so that their sum was in use.
 
 const PLOT = {left: 76, right: 14, top: 10, band: 15, axis: 22};
+const MOST_MARK = 40;  // characters
 const LABEL_FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif';
 
 class TimelinePainter {
   // scene: {device, layers, by, x: 'time' | 'events', from, to (of x), top (bytes), hidden: Set of layers, lit: place of a layer or -1,
-  //         bands: [{label, from, to}], marks: [{at, text, bad}], row, brush: [from, to] or null, width, height, theme}
+  //         lanes: [[{label, short, from, to}]], marks: [{at, text, bad}], row, brush: [from, to] or null, width, height, theme}
   paint(context, scene) {
     this.context = context;
     this.scene = scene;
     const {width, height, theme} = scene;
     this.plot = {x: PLOT.left, y: PLOT.top, width: Math.max(width - PLOT.left - PLOT.right, 1),
-      height: Math.max(height - PLOT.top - PLOT.axis - (scene.bands.length > 0 ? PLOT.band + 3 : 0), 1)};
+      height: Math.max(height - PLOT.top - PLOT.axis - (scene.lanes.length > 0 ? scene.lanes.length * (PLOT.band + 1) + 2 : 0), 1)};
     context.fillStyle = theme.page;
     context.fillRect(0, 0, width, height);
     context.font = LABEL_FONT;
@@ -25,7 +26,7 @@ class TimelinePainter {
     this.paintLayers();
     this.paintLines();
     this.paintTimes();
-    this.paintBands();
+    scene.lanes.forEach((bands, lane) => this.paintBands(bands, lane));
     this.paintMarks();
     this.paintCursor();
   }
@@ -138,13 +139,12 @@ class TimelinePainter {
     }
   }
 
-  paintBands() {
+  paintBands(bands, lane) {
     const {context, scene, plot} = this;
-    if (scene.bands.length === 0) return;
-    const y = scene.height - PLOT.band - 1;
+    const y = scene.height - (scene.lanes.length - lane) * (PLOT.band + 1);
     context.textAlign = 'left';
     let before = -Infinity;
-    scene.bands.forEach((band, place) => {
+    bands.forEach((band, place) => {
       const left = Math.max(this.xOf(band.from), plot.x);
       const right = Math.min(this.xOf(band.to), plot.x + plot.width);
       if (right <= plot.x || left >= plot.x + plot.width || right - before < 0.7) return;  // no wider than a pixel
@@ -158,13 +158,24 @@ class TimelinePainter {
     });
   }
 
+  // A line each; its words where they are in nobody's way.
   paintMarks() {
     const {context, scene, plot} = this;
+    let free = plot.x;
+    context.textAlign = 'left';
     for (const mark of scene.marks) {
       const x = this.xOf(mark.at);
       if (x < plot.x || x > plot.x + plot.width) continue;
       context.fillStyle = mark.bad ? scene.theme.capacity : scene.theme.strong;
       context.fillRect(Math.round(x), plot.y, mark.bad ? 2 : 1, plot.height);
+      const text = mark.text.length > MOST_MARK ? `${mark.text.slice(0, MOST_MARK - 1)}…` : mark.text;
+      const width = context.measureText(text).width + 6;
+      if (x < free || x + width > plot.x + plot.width) continue;
+      free = x + width + 4;
+      context.fillStyle = scene.theme.page;
+      context.fillRect(x + 3, plot.y, width, 14);
+      context.fillStyle = mark.bad ? scene.theme.capacity : scene.theme.aside;
+      context.fillText(text, x + 6, plot.y + 7);
     }
   }
 
