@@ -12,6 +12,7 @@ import pathlib
 import typing
 
 from gpumemshim import _program
+from gpumemshim._cells import as_cells
 from gpumemshim._error import GpumemError
 from gpumemshim._tables import Table, human
 
@@ -103,8 +104,9 @@ def peak(trace=None, *, device=None, start=None, end=None, top=20):
     by_line = collections.Counter()
     counts = collections.Counter()
     for stack in answer["stacks"]:
-        by_line[stack["site"]] += stack["bytes"]
-        counts[stack["site"]] += stack["count"]
+        line = as_cells(stack["site"])
+        by_line[line] += stack["bytes"]
+        counts[line] += stack["count"]
     lines = Table({"bytes": size, "blocks": counts[site], "line": site} for site, size in sorted(by_line.items(), key=lambda row: (-row[1], row[0] or "")))
     modules = Table({"bytes": row["bytes"], "module": row["fqn"], "class": row["class"], **row["by_category"]} for row in answer["modules"])
     values = answer["values"]

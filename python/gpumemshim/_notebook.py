@@ -5,7 +5,6 @@
 import ast
 import base64
 import html
-import pathlib
 
 from gpumemshim._error import GpumemError
 from gpumemshim._record import record
@@ -55,19 +54,13 @@ def run(shell, line, cell):
         if chosen.result:
             shell.user_ns[chosen.result] = recording
         if not chosen.quiet:
-            show(recording, cell_names(shell))
+            show(recording)
     return result
 
 
 def cell_number(shell):
     """Of the cell that runs; shell.execution_count is already the next one's in newer versions."""
     return max(1, len(shell.user_ns.get("In", ())) - 1)
-
-
-def cell_names(shell):
-    """What the shell calls its cells' code, and what people call it: ("ipykernel_1234/567.py", "In[3]")."""
-    names = getattr(shell.compile, "_filename_map", {})
-    return [("/".join(pathlib.PurePath(name).parts[-2:]), f"In[{number}]") for name, number in names.items()]
 
 
 def compiled(shell, statement):
@@ -92,17 +85,17 @@ def split(line):
     return " ".join(taken), " ".join(words)
 
 
-def show(recording, names=()):
+def show(recording):
     from IPython.display import display
 
-    display(Shown(recording, names))
+    display(Shown(recording))
 
 
 class Shown:
     """A recording as a notebook shows it; as text on a terminal."""
 
-    def __init__(self, recording, names=()):
-        self.recording, self.names = recording, names
+    def __init__(self, recording):
+        self.recording = recording
         self.text, self.page = self.text_of(), None
 
     def __repr__(self):
@@ -113,17 +106,10 @@ class Shown:
             self.page = self.page_of()
         return self.page
 
-    def peak(self):
-        peak = self.recording.peak(top=LINES)
-        for row in peak.lines:
-            for name, shown in self.names:
-                row["line"] = row["line"].replace(name, shown, 1)
-        return peak
-
     def text_of(self):
         """The sentence and the top lines; why there is no answer, where there is none."""
         try:
-            return str(self.recording) if self.recording.trace is None else f"{self.recording}\n{self.peak().lines}"
+            return str(self.recording) if self.recording.trace is None else f"{self.recording}\n{self.recording.peak(top=LINES).lines}"
         except GpumemError as error:
             return f"gpumemshim: {error}"
 
@@ -133,7 +119,7 @@ class Shown:
             sentence = str(self.recording)
             if self.recording.trace is None:
                 return f"<p>{html.escape(sentence)}</p>"
-            peak = self.peak()
+            peak = self.recording.peak(top=LINES)
             picture = base64.b64encode(self.recording.picture("timeline")).decode()
         except GpumemError as error:
             return f"<p>gpumemshim: {html.escape(str(error))}</p>"

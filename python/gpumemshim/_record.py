@@ -22,6 +22,16 @@ _open = 0  # recordings that are running
 _began_here = False  # and the first of them began what would not be recorded otherwise
 
 
+class Picture(bytes):
+    """A PNG."""
+
+    def __repr__(self):
+        return f"<PNG of {len(self):,} bytes>"
+
+    def _repr_png_(self):
+        return bytes(self)
+
+
 class Recording:
     """What was recorded between two moments of this process. Its answers may be asked for while it still runs, and afterwards.
 
@@ -73,8 +83,8 @@ class Recording:
         return _answers.html(self, output)
 
     def picture(self, kind="timeline"):
-        """The picture of `gpumemshim plot KIND` of this part, as bytes of a PNG."""
-        return _program.run("plot", kind, "-o", "-", *self.window(), text=False)
+        """The picture of `gpumemshim plot KIND` of this part, as bytes of a PNG, which a notebook shows as a picture."""
+        return Picture(_program.run("plot", kind, "-o", "-", *self.window(), text=False))
 
     @property
     def sizes(self):

@@ -18,6 +18,20 @@ def human(size):
     return f"{'-' if size < 0 else ''}{number} {UNITS[unit]}"
 
 
+def duration(nanoseconds):
+    """ "1.500 s" of nanoseconds, as `gpumemshim` prints times."""
+    if nanoseconds < 1000:
+        return f"{nanoseconds:.0f} ns" if nanoseconds else "0 s"
+    if nanoseconds < 999_500:
+        return f"{nanoseconds / 1e3:.0f} us"
+    if nanoseconds < 1e9:
+        return f"{nanoseconds / 1e6:.{1 if nanoseconds < 99_950_000 else 0}f} ms"
+    if nanoseconds < 100e9:
+        return f"{nanoseconds / 1e9:.3f} s"
+    seconds = int(nanoseconds / 1e9)
+    return f"{seconds // 60} min {seconds % 60:02} s" if seconds < 3600 else f"{seconds // 3600} h {seconds // 60 % 60:02} min"
+
+
 def parse_size(text):
     """Bytes of "2 GB", "1.5GiB", "512M" or a number. Units are binary, as everywhere in gpumemshim. ValueError for anything else."""
     if isinstance(text, (int, float)) and not isinstance(text, bool) and text >= 0:
@@ -29,7 +43,7 @@ def parse_size(text):
 
 
 class Table(list):
-    """Rows, each a dict with the same keys. Sizes are in bytes; a key says its unit (`peak_bytes`, `start_ns`).
+    """Rows, each a dict with the same keys. Sizes are in bytes; a key says its unit (`peak_bytes`, `start_ns`); shown, both are as people write them.
 
         steps = gpumemshim.steps("run.gmtrace")
         max(row["peak_bytes"] for row in steps)
@@ -84,6 +98,8 @@ class Table(list):
             return "-"
         if name == "bytes" or name.endswith("_bytes"):
             return human(value) if isinstance(value, (int, float)) else str(value)
+        if (name == "ns" or name.endswith("_ns")) and isinstance(value, (int, float)) and value >= 0:
+            return duration(value)
         if isinstance(value, float):
             return f"{value:.6g}"
         text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -102,6 +102,14 @@ class NotebookTest(unittest.TestCase):
         for line in (r"16 MiB +1  In\[2\]:1", r"2 MiB +1  In\[9\]:1", r"1 MiB +1  In\[4\]:1"):
             self.assertRegex(text, line)
 
+    def test_a_picture_is_shown_and_not_its_bytes(self):
+        (kinds, text, _), *_ = self.cells["picture"]["outputs"]
+        self.assertEqual(kinds, ["image/png", "text/plain"])
+        self.assertRegex(text, r"^<PNG of [\d,]+ bytes>$")
+
+    def test_lines_are_the_cells(self):
+        self.assertRegex(self.cells["lines"]["value"], r"^'In\[2\]:2 ")
+
     def test_usage(self):
         self.assertTrue(self.cells["usage"]["printed"].startswith("Usage: %%gpumemshim"))
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "tests" / "lib"))
 sys.dont_write_bytecode = True
 
 import gpumemshim  # noqa: E402
-from gpumemshim import _annotations, _library, _watch  # noqa: E402
+from gpumemshim import _annotations, _library, _tables, _watch  # noqa: E402
 
 
 class Recorder:
@@ -213,6 +213,18 @@ class Table(unittest.TestCase):
         library.snapshot(b"x")  # a mark at least
         library.name(1, 2, b"y")
         self.assertEqual((reported, library.recording()), ([b"x"], 0))
+
+
+class ShownTable(unittest.TestCase):
+    def test_sizes_and_times_have_units(self):
+        table = _tables.Table([{"step": 1, "peak_bytes": 3 << 20, "start_ns": 1_665_000_000, "took_ns": 0}])
+        self.assertEqual(re.split(r" {2,}", str(table).splitlines()[1].strip()), ["1", "3 MiB", "1.665 s", "0 s"])
+        self.assertIn(">1.665 s</td>", table._repr_html_())
+        self.assertEqual(table[0]["start_ns"], 1_665_000_000)
+
+    def test_times_are_as_the_commands_print_them(self):
+        for nanoseconds, text in ((0, "0 s"), (999, "999 ns"), (1500, "2 us"), (26_500_000, "26.5 ms"), (271_000_000, "271 ms"), (99_999_000_000, "99.999 s"), (3_599e9, "59 min 59 s"), (7_260e9, "2 h 01 min")):
+            self.assertEqual(_tables.duration(nanoseconds), text)
 
 
 class Installed(unittest.TestCase):

@@ -19,6 +19,8 @@ CELLS = {
     "usage": "%gpumemshim",
     "syntax": "%%gpumemshim\nfor",
     "older": "%%gpumemshim\nagain = torch.empty(2 << 20, dtype=torch.uint8, device='cuda')",
+    "picture": "trained.picture()",
+    "lines": "trained.peak().lines[0]['line']",
 }
 
 
