@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -143,12 +144,27 @@ void Console::Print(absl::string_view text) { WriteOut(ForTerminal(text)); }
 void Console::PrintFile(absl::string_view bytes) { out_style_.terminal ? Print(bytes) : WriteOut(bytes); }
 
 void Console::WriteOut(absl::string_view bytes) {
+  for (Later& later : later_) {
+    const auto is_in = [&](const std::string& sign) { return absl::StrContains(bytes, sign); };
+    later.is_due |= std::any_of(later.signs.begin(), later.signs.end(), is_in);
+  }
   if (captured_ != nullptr) captured_->append(bytes.data(), bytes.size());
   if (print_failed_ || captured_ != nullptr) return;
   ProgressDone();
   if (WriteAll(STDOUT_FILENO, bytes)) return;
   print_failed_ = true;
   Complain(absl::StrCat("cannot write to standard output: ", strerror(errno), ". Give it a place with room."));
+}
+
+void Console::ComplainLater(const std::string& sentence, const std::vector<std::string>& signs) {
+  const auto is_same = [&](const Later& later) { return later.sentence == sentence; };
+  if (std::none_of(later_.begin(), later_.end(), is_same)) later_.push_back({sentence, signs});
+}
+
+void Console::EndAnswer() {
+  for (const Later& later : std::exchange(later_, {})) {
+    if (later.is_due) Complain(later.sentence);
+  }
 }
 
 void Console::Complain(absl::string_view sentence) {

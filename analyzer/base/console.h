@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -77,6 +78,11 @@ class Console {
   // meanwhile, now or at an earlier time, each sentence is written once.
   void Capture(std::string* text) { captured_ = text; }
 
+  // Complained about when the answer is out (EndAnswer), where one of `signs` is in it: what one answer lacks another
+  // one may not. "" as a sign is in every answer. A sentence is said once.
+  void ComplainLater(const std::string& sentence, const std::vector<std::string>& signs);
+  void EndAnswer();
+
   // "gpumemshim: what, where. Next step." on standard error, control characters made visible.
   void Complain(absl::string_view sentence);
 
@@ -92,6 +98,12 @@ class Console {
   TextStyle out_style_, error_style_;
   std::string* captured_ = nullptr;
   std::set<std::string> complaints_;  // while capturing
+  struct Later {
+    std::string sentence;
+    std::vector<std::string> signs;
+    bool is_due = false;
+  };
+  std::vector<Later> later_;
   bool print_failed_ = false;
   bool progress_shown_ = false;
   uint64_t started_ns_ = 0;

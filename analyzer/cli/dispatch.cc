@@ -215,8 +215,11 @@ int UnknownCommand(const std::string& word, const CommandList& commands, Console
   std::vector<std::string> names;
   for (const auto& command : commands) names.emplace_back(command->name());
   const std::string near = Nearest(word, names);
-  if (near.empty() &&
-      (absl::EndsWith(word, ".gmtrace") || absl::EndsWith(word, ".pickle") || absl::StrContains(word, "/"))) {
+  if (absl::EndsWith(word, ".py") || word == "python" || word == "python3") {
+    console->Complain(absl::StrCat("unknown command \"", word, "\". To record a program: gpumemshim run -- python ",
+                                   absl::EndsWith(word, ".py") ? word : "train.py"));
+  } else if (near.empty() &&
+             (absl::EndsWith(word, ".gmtrace") || absl::EndsWith(word, ".pickle") || absl::StrContains(word, "/"))) {
     console->Complain(absl::StrCat("unknown command \"", word, "\". To read a trace: gpumemshim report ", word));
   } else {
     console->Complain(
@@ -253,6 +256,7 @@ int Dispatch(const std::vector<std::string>& arguments, const CommandList& comma
   const int code = sections.size() > 1
                        ? RunSections(sections, rest, found->get(), commands, console)
                        : RunOne(sections.empty() ? found->get() : sections.front(), rest, commands, console);
+  console->EndAnswer();
   return console->print_failed() && code == kExitFine ? static_cast<int>(kExitCannotRead) : code;
 }
 

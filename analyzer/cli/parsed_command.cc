@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -41,6 +42,11 @@ Split SplitAtMark(const std::vector<std::string>& arguments) {
 
 bool LooksLikeFlag(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
 
+// "-- a comment\nSELECT 1": no flag has a blank in its name, a query may begin with one.
+bool IsComment(const std::string& word) {
+  return absl::StartsWith(word, "--") && word.find_first_of(" \t\n") < word.find('=');
+}
+
 }  // namespace
 
 ParsedCommand::ParsedCommand(Command* command, const std::vector<std::string>& arguments)
@@ -59,7 +65,12 @@ ParsedCommand::ParsedCommand(Command* command, const std::vector<std::string>& a
 ParsedCommand::~ParsedCommand() = default;
 
 void ParsedCommand::Parse(const std::vector<std::string>& arguments) {
-  const Split split = SplitAtMark(arguments);
+  Split split = SplitAtMark(arguments);
+  std::vector<std::string> comments;
+  if (!command_->takes_command_line()) {
+    std::copy_if(split.flags.begin(), split.flags.end(), std::back_inserter(comments), IsComment);
+    std::erase_if(split.flags, IsComment);
+  }
   try {
     std::vector<std::string> reversed(split.flags.rbegin(), split.flags.rend());  // CLI11 takes them from the back
     app_->parse(reversed);
@@ -75,6 +86,7 @@ void ParsedCommand::Parse(const std::vector<std::string>& arguments) {
     if (!problem_.empty() || takes_command_line) break;  // after the first they are another program's
   }
   if (!problem_.empty()) return;
+  rest.insert(rest.end(), comments.begin(), comments.end());
   if (split.marked && !rest.empty() && takes_command_line) {
     problem_ = absl::StrCat("unexpected argument ", rest.front(), " before --");
     return;

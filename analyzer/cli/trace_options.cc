@@ -3,6 +3,7 @@
 
 #include "cli/trace_options.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -10,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "answers/report/state.h"
 #include "base/format.h"
 #include "base/status_macros.h"
@@ -42,6 +44,41 @@ absl::Status ParseBound(absl::string_view flag, const std::string& text, uint64_
   }
   *bound = *time;
   return absl::OkStatus();
+}
+
+std::string NameOfFile(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// "libtorch_cpu.so, libc10.so and 3 more"
+std::string FilesText(const std::vector<std::string>& files) {
+  constexpr size_t kMost = 2;
+  const std::vector<std::string> first(files.begin(), files.begin() + std::min<std::ptrdiff_t>(kMost, files.size()));
+  return absl::StrCat(absl::StrJoin(first, ", "),
+                      files.size() > kMost ? absl::StrCat(" and ", files.size() - kMost, " more") : "");
+}
+
+// A trace of another machine lacks files of it here, and those without a build id cannot be told from the traced ones.
+// One line, and only behind an answer that shows such a frame; what is wrong with files that were named is said at
+// once.
+void ReportNames(const Symbolizer& symbolizer, Console* console) {
+  std::vector<std::string> absent, unchecked, signs;
+  for (const ModuleReport& module : symbolizer.modules()) {
+    if (module.problem.empty()) continue;
+    const bool lacks_names = module.named < module.addresses;
+    const std::string file = NameOfFile(module.path);
+    (lacks_names ? absent : unchecked).push_back(file);
+    signs.push_back(lacks_names ? absl::StrCat(file, "+0x") : absl::StrCat("(", file, ")"));
+  }
+  for (const std::string& note : symbolizer.search_notes()) console->Complain(note);
+  if (signs.empty()) return;
+  std::vector<std::string> clauses;
+  if (!absent.empty())
+    clauses.push_back(absl::StrCat("frames of ", FilesText(absent),
+                                   " lack names: not here as traced. gpumemshim export "
+                                   "trace --names, where it ran, or --symbols PATH gives them"));
+  if (!unchecked.empty())
+    clauses.push_back(
+        absl::StrCat("names of ", FilesText(unchecked), " are those of the files here, unchecked: no build id"));
+  console->ComplainLater(absl::StrCat(absl::StrJoin(clauses, "; "), "."), signs);
 }
 
 }  // namespace
@@ -126,10 +163,11 @@ void ReportLoading(const TraceOptions& options, LoadedTrace* loaded, Console* co
   if (const uint64_t took_ns = TakeImportNs(); took_ns > kWorthTelling) {
     console->Complain(absl::StrCat("Imported in ", FormatTime(took_ns), "; the next command on this file is faster."));
   }
-  // Reported by every command, whether its text has a place for notes or not.
-  for (const std::string& note : loaded->symbolizer->notes()) {
-    if (!options.json) console->Complain(note);
-    if (options.json) loaded->analysis.notes.push_back(note);
+  if (options.json) {
+    const std::vector<std::string>& notes = loaded->symbolizer->notes();
+    loaded->analysis.notes.insert(loaded->analysis.notes.end(), notes.begin(), notes.end());
+  } else {
+    ReportNames(*loaded->symbolizer, console);
   }
   if (loaded->is_damaged()) console->Complain(DamageText(loaded->input));
 }

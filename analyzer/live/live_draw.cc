@@ -267,7 +267,11 @@ void AddTroubles(const LiveProcess& process, Drawing* out) {
 void AddCategories(const LiveProcess& process, Drawing* out) {
   std::vector<std::pair<uint64_t, Category>> parts;
   for (size_t i = 0; i < kCategories; ++i) {
-    if (process.categories[i] != 0) parts.emplace_back(process.categories[i], static_cast<Category>(i));
+    // What is allocated has none of what PyTorch holds beyond it, nor of the driver's.
+    const auto category = static_cast<Category>(i);
+    const bool is_beside = category == Category::kAllocatorOverhead || category == Category::kContext;
+    if (is_beside && process.measure == Measure::kAllocated) continue;
+    if (process.categories[i] != 0) parts.emplace_back(process.categories[i], category);
   }
   if (process.device < 0 || parts.empty()) return;
   std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });

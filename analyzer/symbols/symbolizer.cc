@@ -46,6 +46,7 @@ class NativeNames {
   std::vector<NativeFunction> At(uint32_t module_id, uint64_t address) const;
 
   const std::vector<std::string>& notes() const { return notes_; }
+  const std::vector<std::string>& search_notes() const { return search_notes_; }
   const std::vector<ModuleReport>& reports() const { return reports_; }
   const ModuleSymbols& symbols(size_t report) const { return modules_[report].symbols; }
 
@@ -69,7 +70,7 @@ class NativeNames {
   std::vector<Module> modules_;                  // by path
   std::vector<ModuleReport> reports_;            // of the same index
   absl::flat_hash_map<uint32_t, size_t> index_;  // by Module.id
-  std::vector<std::string> notes_;
+  std::vector<std::string> notes_, search_notes_;
 };
 
 // The same file, loaded at several places or times, is one module here.
@@ -232,7 +233,8 @@ void NativeNames::LookUp() {
     Count(i);
   }
   WriteNotes();
-  notes_.insert(notes_.end(), files.notes().begin(), files.notes().end());
+  search_notes_ = files.notes();
+  notes_.insert(notes_.end(), search_notes_.begin(), search_notes_.end());
 }
 
 std::vector<NativeFunction> NativeNames::At(uint32_t module_id, uint64_t address) const {
@@ -277,6 +279,7 @@ Symbolizer::Symbolizer(const StackTable* stacks, SymbolizerOptions options)
 Symbolizer::~Symbolizer() = default;
 void Symbolizer::Prepare() { state_->Prepare(); }
 const std::vector<std::string>& Symbolizer::notes() const { return state_->names.notes(); }
+const std::vector<std::string>& Symbolizer::search_notes() const { return state_->names.search_notes(); }
 const std::vector<ModuleReport>& Symbolizer::modules() const { return state_->names.reports(); }
 
 const ModuleSymbols* Symbolizer::SymbolsOf(const ModuleReport& module) const {

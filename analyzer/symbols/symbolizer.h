@@ -86,6 +86,8 @@ class Symbolizer {
 
   // What could not be used and why, one sentence each with what to do. Complete once prepared.
   const std::vector<std::string>& notes() const;
+  // Those of them that are about the files and folders that the search was given.
+  const std::vector<std::string>& search_notes() const;
   const std::vector<ModuleReport>& modules() const;
   // The names of a module's addresses that have any; nullptr for a module without frames.
   const ModuleSymbols* SymbolsOf(const ModuleReport& module) const;

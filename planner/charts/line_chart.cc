@@ -33,8 +33,12 @@ bool Meets(Point from, Point to, const Box& box) {
          cut(y, box.bottom() - from.y);
 }
 
+// "step 1.2" is none: where all values of the axis are whole its ticks are.
+bool IsWhole(double value) { return value == std::round(value); }
+
 struct Extent {
   double least_x = std::numeric_limits<double>::infinity(), most_x = -least_x, most_y = 0;
+  bool is_whole = true;  // all x
   bool empty() const { return most_x < least_x; }
 };
 
@@ -46,6 +50,7 @@ Extent ExtentOf(const LineChart& chart) {
       extent.least_x = std::min(extent.least_x, point.x);
       extent.most_x = std::max(extent.most_x, point.x);
       extent.most_y = std::max(extent.most_y, point.y);
+      extent.is_whole = extent.is_whole && IsWhole(point.x);
     }
   }
   if (!chart.x_from_data) extent.least_x = std::min(extent.least_x, chart.x_from);
@@ -56,6 +61,8 @@ std::vector<Tick> ColumnTicks(const LineChart& chart, const Extent& extent) {
   if (chart.x_ticks.empty()) {
     std::vector<Tick> ticks = NiceTicks(extent.least_x, extent.most_x, 7, chart.x_unit);
     std::erase_if(ticks, [&](const Tick& tick) { return tick.value < extent.least_x || tick.value > extent.most_x; });
+    if (chart.x_unit == Unit::kNumber && extent.is_whole)
+      std::erase_if(ticks, [](const Tick& tick) { return !IsWhole(tick.value); });
     return ticks;
   }
   std::vector<Tick> ticks;

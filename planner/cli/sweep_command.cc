@@ -255,6 +255,9 @@ answer.
     answer.rows = *std::move(rows);
     answer.seconds = MonotonicSeconds() - started;
     answer.notes = runner.notes();
+    answer.left = static_cast<int>(runner.left());
+    if (runner.left() > 0)
+      answer.notes.emplace_back("the first and the last configuration failed in the same way, so no more were run");
     if (runner.kept() > 0)
       answer.notes.push_back(
           absl::StrCat(runner.kept(), " of these rows were there from an earlier sweep (--fresh runs all again)"));

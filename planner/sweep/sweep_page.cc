@@ -142,7 +142,9 @@ void AddBest(const SweepAnswer& answer, Document* document) {
   if (answer.rows.empty()) return;
   document->Gap();
   const SweepRow *largest = LargestThatFits(answer.rows, answer.margin), *least = LeastThatFits(answer.rows);
-  if (largest == nullptr) {
+  if (absl::c_none_of(answer.rows, HasAnswer)) {
+    document->Line(absl::StrCat("  ", Text(SweepWord::kNothingAnswered, answer)), Tone::kAlarm);
+  } else if (largest == nullptr) {
     document->Line(absl::StrCat("  ", Text(SweepWord::kNothingFits, answer), MarginText(answer)), Tone::kAlarm);
   } else {
     AddOne(absl::StrCat(Text(SweepWord::kLargestThatFits, answer), MarginText(answer)), *largest, "", answer, document);
@@ -152,7 +154,7 @@ void AddBest(const SweepAnswer& answer, Document* document) {
 }
 
 void AddScaling(const SweepAnswer& answer, Document* document) {
-  if (answer.scaling.empty()) return;
+  if (answer.scaling.empty() || absl::c_none_of(answer.rows, HasAnswer)) return;
   document->Gap();
   document->Line(Text(SweepWord::kScaling, answer), Tone::kHeading);
   size_t widest = 0;

@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/format.h"
 #include "base/output_file.h"
 #include "base/secrets.h"
@@ -80,6 +80,17 @@ Configuration ShownValues(Configuration values, int number) {
   return values;
 }
 
+// Why a configuration failed, with "{}" for each word that is its value of that axis.
+std::string WithoutValues(const SweepRow& row) {
+  std::vector<std::string> words = absl::StrSplit(row.reason, ' ');
+  for (std::string& word : words) {
+    const auto is_word = [&](const auto& value) { return value.second == word; };
+    const auto found = std::find_if(row.values.begin(), row.values.end(), is_word);
+    if (found != row.values.end()) word = "{}";
+  }
+  return absl::StrJoin(words, " ");
+}
+
 std::string ValuesText(const Configuration& values) {
   std::vector<std::string> parts;
   for (const auto& [axis, value] : values) parts.push_back(absl::StrCat(axis, "=", value));
@@ -125,6 +136,26 @@ absl::Status SweepRunner::Prepare() {
   return absl::OkStatus();
 }
 
+std::deque<size_t> SweepRunner::Waiting() const {
+  std::deque<size_t> waiting;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    if (!items_[i].is_done) waiting.push_back(i);
+  }
+  if (waiting.size() > 2) {
+    waiting.insert(waiting.begin() + 1, waiting.back());
+    waiting.pop_back();
+  }
+  return waiting;
+}
+
+bool SweepRunner::AllFailAlike() const {
+  if (items_.size() < 2 || !items_.front().is_done || !items_.back().is_done) return false;
+  const std::string first = WithoutValues(items_.front().row);
+  return std::all_of(items_.begin(), items_.end(), [&](const Item& item) {
+    return !item.is_done || (item.row.state == RowState::kFailed && WithoutValues(item.row) == first);
+  });
+}
+
 bool SweepRunner::HasRoom() const {
   if (pool_->running() == 0) return true;
   const int workers = options_.workers > 0 ? options_.workers : base_.on_gpu ? 1 : Processors();
@@ -135,11 +166,9 @@ bool SweepRunner::HasRoom() const {
 
 absl::StatusOr<std::vector<SweepRow>> SweepRunner::Run() {
   GPUMEM_RETURN_IF_ERROR(Prepare());
-  std::deque<size_t> waiting;
-  for (size_t i = 0; i < items_.size(); ++i) {
-    if (!items_[i].is_done) waiting.push_back(i);
-  }
+  std::deque<size_t> waiting = Waiting();
   while (!waiting.empty() || pool_->running() > 0) {
+    if (AllFailAlike()) left_ += std::exchange(waiting, {}).size();
     while (!waiting.empty() && HasRoom()) {
       GPUMEM_RETURN_IF_ERROR(Begin(waiting.front(), false));
       waiting.pop_front();
@@ -150,7 +179,9 @@ absl::StatusOr<std::vector<SweepRow>> SweepRunner::Run() {
   }
   console_->ProgressDone();
   std::vector<SweepRow> rows;
-  for (Item& item : items_) rows.push_back(std::move(item.row));
+  for (Item& item : items_) {
+    if (item.is_done) rows.push_back(std::move(item.row));
+  }
   return rows;
 }
 

@@ -3,7 +3,9 @@
 //
 // SweepRunner: runs the configurations of a sweep, several at once, and keeps what each of them came to. Those that its
 // journal has are not run again. On a simulated GPU a configuration that needs more than there is runs a second time
-// with no more than there is: PyTorch may get through all the same, by giving its cache back.
+// with no more than there is: PyTorch may get through all the same, by giving its cache back. A sweep whose program
+// cannot run at all ends early: where the first and the last configuration fail in the same way, and no other did
+// better, nothing more is begun.
 //
 //   SweepRunner runner(spec, configurations, base, tools, options, &journal, console);
 //   absl::StatusOr<std::vector<SweepRow>> rows = runner.Run();
@@ -14,6 +16,7 @@
 #ifndef GPUMEM_PLANNER_SWEEP_SWEEP_RUNNER_H_
 #define GPUMEM_PLANNER_SWEEP_SWEEP_RUNNER_H_
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -47,6 +50,8 @@ class SweepRunner {
 
   // Of the rows, from earlier runs of the sweep.
   size_t kept() const { return kept_; }
+  // Configurations that were not run, since all fail in the same way.
+  size_t left() const { return left_; }
   const std::vector<std::string>& notes() const { return pool_->notes(); }
 
  private:
@@ -59,6 +64,10 @@ class SweepRunner {
   };
 
   absl::Status Prepare();
+  // What is to run, in the order in which it begins: the two ends of the sweep first.
+  std::deque<size_t> Waiting() const;
+  // Whether the first and the last configuration failed, and all that ran did with the same words but for their values.
+  bool AllFailAlike() const;
   absl::Status Begin(size_t index, bool tight);
   bool HasRoom() const;
   absl::Status TakeIn(EndedRun ended);
@@ -74,7 +83,7 @@ class SweepRunner {
   Console* const console_;
   std::unique_ptr<RunPool> pool_;
   std::vector<Item> items_;
-  size_t done_ = 0, kept_ = 0;
+  size_t done_ = 0, kept_ = 0, left_ = 0;
   uint64_t largest_rss_kib_ = 0;  // of a run so far
 };
 

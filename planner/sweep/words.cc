@@ -34,6 +34,7 @@ constexpr Pair kWords[] = {
     {"missing", "还差"},
     {"least memory", "显存最少的配置"},
     {"no configuration fits", "没有放得下的配置"},
+    {"not known what fits: no run got through", "无法判断能否放下：没有一次运行成功"},
     {"How memory grows", "显存随参数的变化"},
     {"What the memory is made of", "显存构成"},
     {"this one does not fit; none that fits could be looked into", "该配置放不下；没有放得下且可分析的配置"},

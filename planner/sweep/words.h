@@ -36,6 +36,7 @@ enum class SweepWord : uint8_t {
   kIsMissing,
   kLeastMemory,
   kNothingFits,
+  kNothingAnswered,
   kScaling,
   kPartsOf,
   kDoesNotFit,

@@ -104,12 +104,29 @@ void AddEscaped(const char* path, Text* text) {
   text->Add('\'');
 }
 
+constexpr char kTraceEnding[] = ".gmtrace", kPart[] = ".part";
+
+// Bytes of "run" in "run.part12.gmtrace"; 0 where it is no later file of a series. A series is read whole by the name
+// that was given, which its oldest file had.
+size_t StemOfPart(const char* path) {
+  const size_t size = std::strlen(path), ending = sizeof kTraceEnding - 1, part = sizeof kPart - 1;
+  if (size <= ending || std::strcmp(path + size - ending, kTraceEnding) != 0) return 0;
+  size_t digits = size - ending;
+  while (digits > 0 && path[digits - 1] >= '0' && path[digits - 1] <= '9') --digits;
+  const bool is_part = digits < size - ending && digits > part && std::strncmp(path + digits - part, kPart, part) == 0;
+  return is_part ? digits - part : 0;
+}
+
 void AddCommand(const char* command, const char* path, Text* text) {
   text->Add(" Next: gpumemshim ").Add(command).Add(' ');
   if (!IsPrintable(path)) return AddEscaped(path, text);
   const bool quotes = NeedsQuotes(path) && std::strchr(path, '\'') == nullptr;
   if (quotes) text->Add('\'');
-  text->Add(path);
+  if (const size_t stem = StemOfPart(path); stem != 0) {
+    text->Add(path, stem).Add(kTraceEnding);
+  } else {
+    text->Add(path);
+  }
   if (quotes) text->Add('\'');
 }
 

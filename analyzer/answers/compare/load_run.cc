@@ -8,13 +8,16 @@
 #include "base/status_macros.h"
 #include "ledger/load/findings.h"
 #include "ledger/load/moment.h"
+#include "ledger/load/window.h"
 
 namespace gpumem {
 
 absl::StatusOr<std::vector<RunFacts>> LoadRunFacts(const MomentsRequest& request, LoadedTrace* loaded) {
   AttributionRequest asked;
   asked.steps = true;
-  for (const std::string& moment : request.moments) asked.moments.push_back(ParseMoment(moment, *loaded));
+  for (const std::string& moment : request.moments) {
+    GPUMEM_ASSIGN_OR_RETURN(asked.moments.emplace_back(), NamedMoment(moment, loaded));
+  }
   GPUMEM_ASSIGN_OR_RETURN(const LoadedFindings findings, LoadFindings(std::move(asked), request.rules_file, loaded));
   loaded->input.leaks = nullptr;  // both end here
   loaded->input.attribution = nullptr;

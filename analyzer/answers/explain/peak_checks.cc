@@ -130,7 +130,7 @@ class Peak {
     check.evidence = absl::StrCat(lines[0].view.site, ", ", OfPeak(lines[0].use.bytes), " in ",
                                   FormatCountOf(lines[0].use.count, "block", "blocks"));
     if (!HasPercent(lines[0].use.bytes, bytes_, kPercentOfLine)) return check;
-    if (IsLasting(lines[0])) return check;  // nothing that is computed
+    if (IsLasting(lines[0]) || lines[0].view.is_workspace) return check;  // nothing that a line computes
     check.outcome = CheckOutcome::kFound;
     check.action = "compute it in parts, in place, or in a smaller type";
     SaveAll(lines[0].use.bytes, PeakPart::kLine, &check);

@@ -37,15 +37,16 @@ void AddCounts(const ReportInput& input, const FileCounts& counts, Document* ans
   rows.push_back({"events", FormatCount(events)});
   if (analysis.recovered_events > 0)
     rows.push_back({"  from the ring of the killed process", FormatCount(analysis.recovered_events)});
-  uint64_t of_every_kind = 0;
-  for (const auto& [kind, count] : analysis.events.by_kind) {
-    rows.push_back({absl::StrCat("  ", absl::AsciiStrToLower(kind)), FormatCount(count)});
-    of_every_kind += count;
-  }
-  if (of_every_kind > 0) {
-    const double bytes = static_cast<double>(analysis.file_bytes) / static_cast<double>(of_every_kind);
+  if (events > 0) {
+    const double bytes = static_cast<double>(analysis.file_bytes) / static_cast<double>(events);
     rows.push_back({"bytes an event", absl::StrFormat("%.1f", bytes)});
   }
+  // Marks, steps and what autograd keeps are in the file, too, and no events of memory.
+  uint64_t of_every_kind = 0;
+  for (const auto& [kind, count] : analysis.events.by_kind) of_every_kind += count;
+  rows.push_back({"entries of every kind", FormatCount(of_every_kind)});
+  for (const auto& [kind, count] : analysis.events.by_kind)
+    rows.push_back({absl::StrCat("  ", absl::AsciiStrToLower(kind)), FormatCount(count)});
   rows.push_back({"stack nodes", FormatCount(counts.stack_nodes)});
   rows.push_back({"frames", FormatCount(counts.frames)});
   rows.push_back({"modules", FormatCount(counts.modules)});

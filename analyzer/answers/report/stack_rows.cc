@@ -205,6 +205,12 @@ std::vector<StackGroup> GroupStacks(const std::vector<StackUse>& stacks, const R
   return groups;
 }
 
+const StackGroup* TopLine(const std::vector<StackGroup>& groups) {
+  const auto line =
+      std::find_if(groups.begin(), groups.end(), [](const StackGroup& group) { return !group.view.is_workspace; });
+  return line == groups.end() ? nullptr : &*line;
+}
+
 Datum SiteDatum(const StackKey& stack, const ReportInput& input) {
   return ViewStack(input.stacks->Frames(stack.id), stack.api, input.analysis->process.working_directory).site;
 }

@@ -38,6 +38,9 @@ inline constexpr size_t kMaxStacksGrouped = 2000;
 
 std::vector<StackGroup> GroupStacks(const std::vector<StackUse>& stacks, const ReportInput& input, bool by_stack);
 
+// The largest of them that is a line: not what a library keeps for itself. nullptr where there is none.
+const StackGroup* TopLine(const std::vector<StackGroup>& groups);
+
 struct StackListWords {
   std::string total_of;  // what the shares are of; 0 total: no share column
   uint64_t total = 0;

@@ -46,12 +46,42 @@ TimeCurve CurveOf(const DeviceAnalysis& device, Measure measure, const ReportInp
   return curve;
 }
 
+constexpr size_t kLeastPoints = 16;
+
+// Whether nearly all that is known of the curve lies in less than a third of its time: a short run is mostly a wait,
+// for imports and for a model that is made on the CPU.
+bool IsMostlyAWait(const DeviceAnalysis& device, const ReportInput& input) {
+  const std::vector<TimelinePoint>& points = device.timeline;
+  const size_t most = points.size() - points.size() / 10;
+  if (points.size() < kLeastPoints) return false;
+  const uint64_t third = (input.window_end_ns() - input.window_start_ns()) / 3;
+  for (size_t i = 0; i + most <= points.size(); ++i) {
+    if (points[i + most - 1].time_ns - points[i].time_ns < third) return true;
+  }
+  return false;
+}
+
+// Each slice of time in which something happened has the same width.
+std::vector<uint64_t> WithoutWaits(const DeviceAnalysis& device, Measure measure, size_t columns) {
+  std::vector<uint64_t> values(columns, 0);
+  const std::vector<TimelinePoint>& points = device.timeline;
+  for (size_t column = 0; column < columns; ++column) {
+    const size_t first = column * points.size() / columns;
+    const size_t end = std::max(first + 1, (column + 1) * points.size() / columns);
+    for (size_t i = first; i < std::min(end, points.size()); ++i)
+      values[column] = std::max(values[column], ValueOf(points[i].max, measure));
+  }
+  return values;
+}
+
 void AddCurves(const DeviceAnalysis& device, const ReportInput& input, Document* answer) {
   constexpr int kLabel = 12, kWords = 42;
   const bool knows_end = GroundOf(*input.analysis).knows_end;
   for (const Measure measure : ShownMeasures(device)) {
     const SeriesPeak& peak = PeakOf(device, measure);
     TimeCurve curve = CurveOf(device, measure, input);
+    if (IsMostlyAWait(device, input))
+      curve.values = [&device, measure](size_t count) { return WithoutWaits(device, measure, count); };
     curve.room = kLabel + kWords + 2;
     curve.top = std::max({device.peak_total.bytes, device.peak_allocated.bytes, device.peak_reserved.bytes});
     curve.lead = {{Tone::kPlain, absl::StrCat("  ", PadRight(MeasureName(measure), kLabel - 2))}};
@@ -115,8 +145,10 @@ void AddTimeline(const DeviceAnalysis& device, const ReportInput& input, Detail 
   const std::string span = ground.has_times ? absl::StrCat(FormatTime(input.Since(input.window_start_ns())), " to ",
                                                            FormatTime(input.Since(input.window_end_ns())))
                                             : "in the order of events, their times are not known";
-  answer->Line({{Tone::kHeading, absl::StrCat(DeviceLabel(device.device), " over time")},
-                {Tone::kAside, absl::StrCat("  ", span, "; peak and end of each")}});
+  const bool skips_waits = ground.has_times && IsMostlyAWait(device, input);
+  answer->Line(
+      {{Tone::kHeading, absl::StrCat(DeviceLabel(device.device), " over time")},
+       {Tone::kAside, absl::StrCat("  ", span, skips_waits ? ", waits left out" : "", "; peak and end of each")}});
   const std::vector<Measure> shown = ShownMeasures(device);
   if (shown.empty()) return answer->Line("  nothing was allocated");
   AddCurves(device, input, answer);

@@ -56,13 +56,21 @@ void AddFact(const Remark& fact, Document* answer) {
   }
 }
 
+// What every answer of this trace would repeat: file, devices and versions, which gpumemshim info has.
+bool IsOfRecording(const Remark& fact) {
+  return fact.lead == "trace" || fact.lead == "with" || absl::StartsWith(fact.lead, "GPU");
+}
+
 }  // namespace
 
 void AddHead(const ReportInput& input, Detail detail, Document* answer) {
   const std::string& program = input.analysis->process.program;
   answer->Line({{Tone::kHeading, program.empty() ? "(program not known)" : program},
-                {Tone::kPlain, absl::StrCat("  ", ProcessText(input))}});
-  for (const Remark& fact : HeadFacts(input, detail == Detail::kFull)) AddFact(fact, answer);
+                {Tone::kPlain, absl::StrCat("  ", ProcessText(input))},
+                {Tone::kWarning, detail == Detail::kBrief && IsSimulated(*input.analysis) ? ", simulated GPU" : ""}});
+  for (const Remark& fact : HeadFacts(input, detail == Detail::kFull)) {
+    if (detail == Detail::kFull || !IsOfRecording(fact)) AddFact(fact, answer);
+  }
   for (const Remark& remark : StateRemarks(input))
     answer->Paragraph(absl::StrCat("  ", PadRight(remark.lead, kLeadWidth)), remark.text, remark.tone);
   for (const Remark& remark : CuptiRemarks(input)) AddFact(remark, answer);

@@ -116,11 +116,12 @@ std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
 std::string MostlyBesideText(const DeviceAnalysis& device, const ReportInput& input) {
   const std::vector<StackGroup> lines = GroupStacks(device.breakdown_at_peak.other, input, /*by_stack=*/false);
   if (lines.empty()) return "";
+  const StackGroup* const line = TopLine(lines);
   const std::string library = LibraryOfMost(device.breakdown_at_peak, input);
   const std::string share = ShareCell(device.at_peak_total.values.other, device.peak_total.bytes);
-  return absl::StrCat("CUDA memory beside PyTorch (", share,
-                      library.empty() ? "); top line " : absl::StrCat("), of ", library, "; top line "),
-                      lines.front().view.site, ", ", FormatBytes(lines.front().use.bytes));
+  return absl::StrCat(
+      "CUDA memory beside PyTorch (", share, library.empty() ? ")" : absl::StrCat("), of ", library),
+      line == nullptr ? "" : absl::StrCat("; top line ", line->view.site, ", ", FormatBytes(line->use.bytes)));
 }
 
 std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
@@ -137,9 +138,10 @@ std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
     }
   }
   const std::vector<StackGroup> lines = GroupStacks(LiveAtPeak(device, measure).stacks, input, /*by_stack=*/false);
-  const bool is_before = !lines.empty() && absl::StartsWith(lines.front().view.site, "allocated before ");
-  if (!lines.empty() && (is_before || GroundOf(*input.analysis).has_stacks)) {
-    const std::string &site = lines.front().view.site, bytes = FormatBytes(lines.front().use.bytes);
+  const StackGroup* const line = TopLine(lines);
+  const bool is_before = line != nullptr && absl::StartsWith(line->view.site, "allocated before ");
+  if (line != nullptr && (is_before || GroundOf(*input.analysis).has_stacks)) {
+    const std::string &site = line->view.site, bytes = FormatBytes(line->use.bytes);
     absl::StrAppend(&text, text.empty() ? "" : "; ",
                     is_before ? absl::StrCat(bytes, " ", site) : absl::StrCat("top line ", site, ", ", bytes));
   }
@@ -351,12 +353,21 @@ uint64_t ReplayedSaving(const WhatIfAnswer* what_if, const DeviceAnalysis& devic
   return recorded - std::min(recorded, what_if->other.peak_reserved);
 }
 
+// A window that ends before the run does and has no training step in it: what grows there may be a model that is made.
+bool IsTooNarrow(const ReportInput& input) {
+  if (input.asked.to_ns == UINT64_MAX || input.leaks == nullptr) return false;
+  return std::none_of(input.leaks->loops.begin(), input.leaks->loops.end(),
+                      [](const LeakLoop& loop) { return loop.are_steps; });
+}
+
 bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device) {
+  if (IsTooNarrow(input)) return false;
   const uint64_t growth = GrowingBytes(input.leaks, device.device);
   return growth >= kLeastGrowth && HasPercent(growth, device.peak_total.bytes, kLeastGrowthPercent);
 }
 
 bool HostGrowsEnough(const ReportInput& input) {
+  if (IsTooNarrow(input)) return false;
   const uint64_t growth = GrowingBytes(input.leaks, kHostDevice);
   return growth >= kLeastGrowth &&
          HasPercent(growth, input.analysis->host_pinned_peak + input.analysis->managed_peak, kLeastGrowthPercent);

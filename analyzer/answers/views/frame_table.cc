@@ -82,7 +82,10 @@ FrameTable::Facts FrameTable::Judge(const ResolvedFrame& resolved) {
     return facts;
   }
   if (tells) facts.reported = facts.full;
+  facts.is_code = is_code;
   if (resolved.python || tells) return facts;
+  if (const absl::string_view workspace = WorkspaceOf(resolved); !workspace.empty())
+    facts.workspace = InternLabel(std::string(workspace));
   ViewFrame reported;
   reported.label = AutogradNode(resolved.function);
   if (reported.label.empty()) {
@@ -108,12 +111,15 @@ bool FrameTable::AppendShown(const std::vector<uint32_t>& frame_ids) {
     if (frame != kNone) resolved_.push_back(frame);
   };
   bool inside_operator = false, marked = false;
+  uint32_t workspace = kNone;
   uint32_t last_reported = kNone;  // of native frames: an operator or a node has many frames
   for (auto id = frame_ids.rbegin(); id != frame_ids.rend(); ++id) {
     const std::vector<Facts>& facts = FactsOf(*id);
     for (auto fact = facts.rbegin(); fact != facts.rend(); ++fact) {
       const bool is_end = fact->is_mark && id == frame_ids.rbegin();
       marked |= is_end && fact->full != kNone;
+      if (fact->is_code) workspace = kNone;
+      if (fact->workspace != kNone) workspace = fact->workspace;
       if (rules_.native == NativeFrames::kFull || fact->is_mark) {
         if (rules_.native == NativeFrames::kFull || is_end) push(fact->full);  // further in it is of native frames
         continue;
@@ -131,7 +137,10 @@ bool FrameTable::AppendShown(const std::vector<uint32_t>& frame_ids) {
       push(fact->reported);
     }
   }
-  return resolved_.size() > (marked ? 1 : 0);
+  if (resolved_.size() <= (marked ? 1 : 0)) return false;
+  // What a library keeps for itself is below no line, whoever came first.
+  if (workspace != kNone) resolved_.insert(resolved_.begin(), workspace);
+  return true;
 }
 
 // Innermost first.

@@ -97,9 +97,11 @@ class FrameTable {
 
   // What the rules make of one recorded frame (or of one function inlined into it).
   struct Facts {
-    uint32_t full = kNone;      // index of the frame as such; kNone: ignored
-    uint32_t reported = kNone;  // index of what it says where native frames are trimmed; kNone: nothing
+    uint32_t full = kNone;       // index of the frame as such; kNone: ignored
+    uint32_t reported = kNone;   // index of what it says where native frames are trimmed; kNone: nothing
+    uint32_t workspace = kNone;  // index of "cuBLAS workspace", where the frame asks for one
     bool is_python = false;
+    bool is_code = false;      // of the program or a package
     bool is_operator = false;  // `reported` is an operator
     bool is_mark = false;      // it stands for frames that were not recorded
   };

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 #include <chrono>
+#include <filesystem>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "base/json_writer.h"
@@ -20,6 +22,8 @@ constexpr double kLeastPageInterval = 0.1, kMostPageInterval = 3600;
 constexpr std::chrono::seconds kFirstFrame{10};  // who asks at once finds numbers
 constexpr int kMostPort = 65'535;
 
+constexpr std::chrono::milliseconds kNextLook(500);
+
 class ServeCommand final : public Command {
  public:
   absl::string_view name() const override { return "serve"; }
@@ -32,6 +36,7 @@ traces grow. /metrics is for Prometheus. It listens on 127.0.0.1 alone, reads tr
 nothing, and answers only who has the token that is part of the address. From another machine:
 ssh -L PORT:127.0.0.1:PORT HOST. Ctrl-C ends it.
 Without an argument: the newest trace here whose program runs, else the newest one. Of a DIR: all its processes.
+Where there is no trace yet, the first one is waited for.
 
   gpumemshim serve
   gpumemshim serve 4242                                a recorded process, or the gpumemshim run that started it
@@ -56,7 +61,7 @@ Without an argument: the newest trace here whose program runs, else the newest o
     LiveJob::Options options;
     GPUMEM_ASSIGN_OR_RETURN(options.symbols, symbols_.Options());
     GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<LiveJob> job,
-                            LiveJob::Open(arguments.empty() ? "" : arguments[0], options));
+                            OpenWhenThere(arguments.empty() ? "" : arguments[0], options, console));
     LiveServer::Options where;
     where.port = static_cast<uint16_t>(port_);
     where.token = NewToken();
@@ -73,6 +78,22 @@ Without an argument: the newest trace here whose program runs, else the newest o
   }
 
  private:
+  // Of a folder without a trace the first one is waited for: whoever opens the page before the program starts sees it
+  // begin. Ctrl-C ends it.
+  static absl::StatusOr<std::unique_ptr<LiveJob>> OpenWhenThere(const std::string& place,
+                                                                const LiveJob::Options& options, Console* console) {
+    std::error_code ignored;
+    const bool waits = place.empty() || std::filesystem::is_directory(place, ignored);
+    for (bool is_first = true;; is_first = false) {
+      absl::StatusOr<std::unique_ptr<LiveJob>> job = LiveJob::Open(place, options);
+      if (job.ok() || !waits || !absl::IsNotFound(job.status())) return job;
+      if (is_first)
+        console->Complain(absl::StrCat("no trace in ", place.empty() ? "the working directory" : place,
+                                       " yet: waiting for the first one, of gpumemshim run -- python train.py"));
+      std::this_thread::sleep_for(kNextLook);
+    }
+  }
+
   std::vector<std::string> PageCommand() const {
     std::vector<std::string> command = {"/proc/self/exe", "html", "--json"};
     if (symbols_.no_native_symbols) command.emplace_back("--no-native-symbols");

@@ -7,6 +7,7 @@
 #include "cli/trace_options.h"
 #include "ledger/load/attribute.h"
 #include "ledger/load/moment.h"
+#include "ledger/load/window.h"
 #include "render/draw.h"
 
 namespace gpumem {
@@ -17,12 +18,12 @@ class AtCommand final : public Command {
   absl::string_view name() const override { return "at"; }
   CommandPlace place() const override { return {CommandGroup::kLook, 2}; }
   absl::string_view summary() const override { return "what was alive at one moment, by category, module and stack"; }
-  absl::string_view arguments() const override { return "[FLAGS] TIME|step N|MARK|peak|end [FILE|DIR]"; }
+  absl::string_view arguments() const override { return "[FLAGS] TIME|step N|STAGE|MARK|peak|end [FILE|DIR]"; }
   absl::string_view help() const override {
     return R"(Shows what the memory of a GPU was used for at one moment: parameters, gradients, optimizer state,
 activations and so on, each with its evidence; then which modules of the model and which lines of your
 code hold it. The moment is the peak, the end of the program's own code, a time since the first event, the
-highest moment of a step, or a mark with this text (mark:TEXT if the text looks like a time). Of several
+highest moment of a step or stage, or a mark with this text (mark:TEXT if the text looks like a time). Of several
 marks with one text it is the first; TEXT#3 is the third.
 Without --device: the GPU with the largest peak.
 
@@ -46,7 +47,7 @@ Without --device: the GPU with the largest peak.
     std::vector<std::string> rest = arguments;
     if (rest.empty()) {
       return absl::InvalidArgumentError(
-          "which moment? Give peak, end, a time (1.5s), step N, or a mark's text: gpumemshim at peak");
+          "which moment? Give peak, end, a time (1.5s), step N, a stage, or a mark's text: gpumemshim at peak");
     }
     std::string asked = rest.front();
     rest.erase(rest.begin());
@@ -59,7 +60,7 @@ Without --device: the GPU with the largest peak.
     }
     GPUMEM_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(trace_, rest, console));
     AttributionRequest request;
-    request.moments = {ParseMoment(asked, *loaded)};
+    GPUMEM_ASSIGN_OR_RETURN(request.moments.emplace_back(), NamedMoment(asked, loaded.get()));
     GPUMEM_ASSIGN_OR_RETURN(const auto attribution, AttributeLoaded(request, flags_.rules, loaded.get()));
     if (!attribution->moments.front().found && asked != "peak") {
       return NoSuchMoment(asked, *loaded);

@@ -34,7 +34,25 @@ bool IsFolder(const std::string& path) {
 
 // Whether an argument can be SQL: it names no file, and has blanks or is one of the shell's own words.
 bool IsSql(const std::string& argument) {
-  return !Exists(argument) && (argument.find_first_of(" \t\n;(") != std::string::npos || argument[0] == '.');
+  const bool is_shell_word =
+      argument.size() > 1 && argument[0] == '.' && absl::ascii_isalpha(static_cast<unsigned char>(argument[1]));
+  const bool has_form = argument.find_first_of(" \t\n;(") != std::string::npos || is_shell_word;
+  return has_form && !absl::EndsWith(argument, ".gmtrace") && !Exists(argument);
+}
+
+// The query among the arguments, whichever its place; "" = none.
+absl::StatusOr<std::string> TakeSql(std::vector<std::string>* places) {
+  std::string sql;
+  for (const std::string& place : *places) {
+    if (!IsSql(place)) continue;
+    if (!sql.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two queries, and ", place, " is the second. Give one, or both in one with ; between them."));
+    }
+    sql = place;
+  }
+  std::erase_if(*places, IsSql);
+  return sql;
 }
 
 std::string ReadAll(std::istream& input) {
@@ -79,12 +97,10 @@ settings, unless --unsafe. docs/sql.md has every table, column and many queries.
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override {
     std::vector<std::string> places = arguments;
-    std::string sql;
+    GPUMEM_ASSIGN_OR_RETURN(std::string sql, TakeSql(&places));
     bool has_sql = !file_.empty();
-    if (!places.empty() && IsSql(places.back())) {
+    if (!sql.empty()) {
       if (has_sql) return absl::InvalidArgumentError("a query and --file. Give one of them.");
-      sql = places.back();
-      places.pop_back();
       has_sql = true;
     } else if (has_sql) {
       GPUMEM_ASSIGN_OR_RETURN(sql, ReadFile());

@@ -7,10 +7,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +25,9 @@
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/trace_options.h"
+#include "ledger/load/find_traces.h"
+#include "replay/process_info.h"
+#include "trace/reader.h"
 #include "trace/ring/ring_leftovers.h"
 
 namespace gpumem {
@@ -61,24 +67,29 @@ std::string GlobPattern(const std::string& pattern) {
   return ending == std::string::npos ? absl::StrCat(glob, "*") : absl::StrCat(glob.substr(0, ending), "*.gmtrace");
 }
 
-// The newest file of this glob(3) that was written to after `since_ns`; "" where there is none.
-std::string WrittenSince(const std::string& pattern, uint64_t since_ns) {
+// The files of this glob(3) that were written to after `since_ns`, newest first.
+std::vector<std::string> AllWrittenSince(const std::string& pattern, uint64_t since_ns) {
   glob_t found{};
-  std::string newest;
-  uint64_t newest_ns = since_ns - kClockSlackNs;
+  std::vector<std::pair<uint64_t, std::string>> files;
   if (glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
     for (size_t i = 0; i < found.gl_pathc; ++i) {
       struct stat status {};
       if (stat(found.gl_pathv[i], &status) != 0 || !S_ISREG(status.st_mode)) continue;
       const uint64_t time_ns =
           static_cast<uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(status.st_mtim.tv_nsec);
-      if (time_ns < newest_ns) continue;
-      newest = found.gl_pathv[i];
-      newest_ns = time_ns;
+      if (time_ns >= since_ns - kClockSlackNs) files.emplace_back(time_ns, found.gl_pathv[i]);
     }
   }
   globfree(&found);
-  return newest;
+  std::stable_sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> paths;
+  for (auto& [time_ns, path] : files) paths.push_back(std::move(path));
+  return paths;
+}
+
+std::string WrittenSince(const std::string& pattern, uint64_t since_ns) {
+  const std::vector<std::string> paths = AllWrittenSince(pattern, since_ns);
+  return paths.empty() ? "" : paths.front();
 }
 
 // The newest trace, or, where ranks keep summaries alone, the newest of those.
@@ -86,6 +97,26 @@ std::string KeptSince(const std::string& pattern, uint64_t since_ns) {
   const std::string glob = GlobPattern(pattern);
   const std::string trace = WrittenSince(glob, since_ns);
   return trace.empty() ? WrittenSince(absl::StrCat(glob, ".summary"), since_ns) : trace;
+}
+
+// "gpumemshim run -- train.py": a script that is no program.
+std::string ScriptHint(const std::vector<std::string>& command) {
+  if (!absl::EndsWith(command.front(), ".py")) return "";
+  return absl::StrCat(" A Python script needs its interpreter: gpumemshim run -- python ",
+                      ShellQuoted(command.front()));
+}
+
+// The ranks of one job among the traces written since then, each once.
+size_t RanksSince(const std::string& pattern, uint64_t since_ns) {
+  constexpr size_t kMost = 1024;
+  std::set<int> ranks;
+  for (const std::string& path : AllWrittenSince(pattern, since_ns)) {
+    if (ranks.size() == kMost) break;
+    absl::StatusOr<TraceReader> reader = TraceReader::Open(path);
+    if (!reader.ok() || reader->Next() != ItemType::kHeader) continue;
+    if (const ProcessInfo process = ProcessInfoOf(reader->header()); process.rank >= 0) ranks.insert(process.rank);
+  }
+  return ranks.size();
 }
 
 class RunCommand final : public Command {
@@ -132,12 +163,14 @@ folders are made.
     const uint64_t started_ns = RealtimeNs();
     const absl::StatusOr<int> status = RunChild(arguments);
     if (!status.ok()) {
-      console->Complain(status.status().message());
+      console->Complain(absl::StrCat(status.status().message(), ScriptHint(arguments)));
       return absl::IsNotFound(status.status()) ? kExitNotFound : kExitNotExecutable;
     }
     const std::string kept = KeptSince(pattern, started_ns);
     if (!kept.empty()) ClearOwnDeadRings(RingFolder());  // of killed children, whose launcher never used CUDA
     if (!quiet_) SayWhatIsThere(*status, kept, console);
+    if (const size_t ranks = quiet_ ? 0 : RanksSince(GlobPattern(pattern), started_ns); ranks > 1)
+      console->Complain(absl::StrCat(ranks, " ranks of one job: gpumemshim ranks ", FolderOf(kept), " compares them."));
     return EndLike(*status);
   }
 
@@ -196,9 +229,10 @@ folders are made.
   // The library says itself what it recorded; here is what it cannot say.
   static void SayWhatIsThere(int status, const std::string& trace, Console* console) {
     if (trace.empty()) {
-      console->Complain(
-          "no trace was written: the program made no CUDA allocation, or could not be hooked. To find out: gpumemshim "
-          "doctor -- COMMAND");
+      console->Complain(absl::StrCat(
+          "no trace was written: the program made no CUDA allocation, or could not be hooked. To find out: "
+          "gpumemshim doctor -- COMMAND",
+          WithoutGpuText()));
       if (WIFSIGNALED(status))
         console->Complain(
             "it was killed. If that was in its first moments: gpumemshim export trace /dev/shm/gpumemshim.*.ring");
@@ -207,6 +241,14 @@ folders are made.
                                      "). Up to then: gpumemshim ",
                                      absl::EndsWith(trace, ".summary") ? "ranks " : "report ", ShellQuoted(trace)));
     }
+  }
+
+  static std::string FolderOf(const std::string& file) {
+    std::error_code error;
+    const fs::path folder = fs::path(file).parent_path(), here = fs::current_path(error);
+    const fs::path relative = folder.lexically_relative(here);
+    const bool is_below = !relative.empty() && *relative.begin() != "..";
+    return ShellQuoted((is_below ? relative : folder).string());
   }
 
   std::string output_, native_;

@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <functional>
 #include <system_error>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "import/import.h"
+#include "trace/reader.h"
 #include "trace/ring/ring_file.h"
 #include "trace/ring/ring_recovery.h"
 #include "trace/series.h"
@@ -57,6 +59,17 @@ std::vector<FoundFile> ListOthers(const std::string& folder, std::error_code* er
       error);
 }
 
+// The newest one that begins as a trace does; where none does, the newest one, so that it is said what is wrong with
+// it. A file of others is no trace and has been looked at.
+fs::path NewestReadable(std::vector<FoundFile> files) {
+  constexpr size_t kMostOpened = 100;
+  std::stable_sort(files.begin(), files.end(), [](const FoundFile& a, const FoundFile& b) { return a.time > b.time; });
+  for (size_t i = 0; i < std::min(files.size(), kMostOpened); ++i) {
+    if (files[i].path.extension() != ".gmtrace" || TraceReader::Open(files[i].path.string()).ok()) return files[i].path;
+  }
+  return files.front().path;
+}
+
 std::vector<std::string> NamesOf(const std::vector<FoundFile>& files) {
   std::vector<std::string> names;
   for (const FoundFile& file : files) names.push_back(file.path.string());
@@ -65,6 +78,14 @@ std::vector<std::string> NamesOf(const std::vector<FoundFile>& files) {
 }
 
 }  // namespace
+
+// What can be done where no NVIDIA GPU is: under WSL it is another device file.
+std::string WithoutGpuText() {
+  std::error_code ignored;
+  if (fs::exists("/dev/nvidiactl", ignored) || fs::exists("/dev/dxg", ignored)) return "";
+  return ". No GPU is here: gpumemshim run -- gpumemshim simulate -- python train.py records on a simulated one, "
+         "gpumemshim plan -- python train.py says what it needs";
+}
 
 absl::StatusOr<std::string> FindTrace(const std::string& argument) {
   std::error_code error;
@@ -75,11 +96,12 @@ absl::StatusOr<std::string> FindTrace(const std::string& argument) {
   if (error)
     return absl::PermissionDeniedError(
         absl::StrCat("cannot list ", place, ": ", error.message(), ". Name the trace file."));
-  const auto newest = std::max_element(files.begin(), files.end(),
-                                       [](const FoundFile& a, const FoundFile& b) { return a.time < b.time; });
-  if (newest != files.end()) return argument.empty() ? newest->path.filename().string() : newest->path.string();
-  return absl::NotFoundError(absl::StrCat("no *.gmtrace in ", argument.empty() ? "the working directory" : argument,
-                                          ". Make one with: gpumemshim run -- python train.py"));
+  if (files.empty()) {
+    return absl::NotFoundError(absl::StrCat("no *.gmtrace in ", argument.empty() ? "the working directory" : argument,
+                                            ". Make one with: gpumemshim run -- python train.py", WithoutGpuText()));
+  }
+  const fs::path newest = NewestReadable(std::move(files));
+  return argument.empty() ? newest.filename().string() : newest.string();
 }
 
 std::vector<std::string> FilesOfFolder(const std::string& folder, absl::string_view extension) {

@@ -20,6 +20,9 @@ namespace gpumem {
 // means the working directory. NotFound where there is none, PermissionDenied where the directory cannot be listed.
 absl::StatusOr<std::string> FindTrace(const std::string& argument);
 
+// ". No GPU is here: ...", what to do on such a machine; "" where there is one.
+std::string WithoutGpuText();
+
 // The files of a folder with such an extension (".summary"), by name; none where it is not a folder.
 std::vector<std::string> FilesOfFolder(const std::string& folder, absl::string_view extension);
 

@@ -22,13 +22,14 @@ namespace {
 
 LeakPlace PlaceOf(const std::vector<ResolvedFrame>& frames, const std::string& working_directory) {
   LeakPlace place;
-  place.site = ViewStack(frames, "", working_directory).site;
+  const StackView view = ViewStack(frames, "", working_directory);
+  place.site = view.site;
   const ResolvedFrame* nearest = nullptr;  // the user's innermost frame, else a library's
   bool is_users = false;
   for (const ResolvedFrame& frame : frames) {
     if (!frame.short_function.empty()) place.names.push_back(frame.short_function);
     if (!frame.file.empty()) place.names.push_back(frame.file);
-    const FrameClass kind = ClassifyFrame(frame);
+    const FrameClass kind = view.is_workspace ? FrameClass::kNative : ClassifyFrame(frame);
     if (kind == FrameClass::kUser) {
       place.frames.push_back({frame.file, frame.short_function, frame.line, frame.python});
       if (!std::exchange(is_users, true)) nearest = &frame;

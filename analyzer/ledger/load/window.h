@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The times of a trace that have names: what --from and --to take besides seconds. Not thread-safe.
+// The times and moments of a trace that have names: what --from and --to take besides seconds. Not thread-safe.
 //
 //   GPUMEM_ASSIGN_OR_RETURN(const uint64_t from_ns, NamedTime("step 10", Edge::kFrom, loaded.get()));
 
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "ledger/attribution/attribution.h"
 #include "ledger/load/load_trace.h"
 
 namespace gpumem {
@@ -24,6 +25,11 @@ enum class Edge : uint8_t { kFrom, kTo };
 // something else). NotFound, with the nearest names, where the trace has no such moment, any other code where it cannot
 // be read again.
 absl::StatusOr<uint64_t> NamedTime(const std::string& asked, Edge edge, LoadedTrace* loaded);
+
+// The moment that a command looks at: what ParseMoment knows, and of a stage, as `gpumemshim stages` names it, its
+// highest moment, where no mark has this text. A moment that the trace has not is found by none of its analyses
+// (NoSuchMoment). Fails where the trace cannot be read again.
+absl::StatusOr<MomentQuery> NamedMoment(const std::string& asked, LoadedTrace* loaded);
 
 }  // namespace gpumem
 

@@ -216,6 +216,34 @@ bool IsTrampoline(const ResolvedFrame& frame) {
   return false;
 }
 
+absl::string_view WorkspaceOf(const ResolvedFrame& frame) {
+  struct Sign {
+    absl::string_view function, module;  // a part of the one, the beginning of the other
+    absl::string_view workspace;
+  };
+  static constexpr Sign kSigns[] = {
+      {"CUDABlasWorkspace", "libcublas", "cuBLAS workspace"},
+      {"CUDABlasLtWorkspace", "libcublas", "cuBLAS workspace"},
+      {"setWorkspaceForHandle", "libcublas", "cuBLAS workspace"},
+      {"CublasWorkspace", "libcublas", "cuBLAS workspace"},
+      {"run_conv_plan", "libcudnn", "cuDNN workspace"},
+      {"generate_and_filter_plans", "libcudnn", "cuDNN workspace"},
+      {"raw_cudnn_", "libcudnn", "cuDNN workspace"},
+      {"chooseAlgorithm", "libcudnn", "cuDNN workspace"},
+      {"_cudnn_init_dropout_state", "libcudnn", "cuDNN workspace"},
+      {"", "libcusolver", "cuSOLVER workspace"},
+      {"", "libcusparse", "cuSPARSE workspace"},
+      {"", "libcufft", "cuFFT workspace"},
+  };
+  if (frame.python || ClassifyFrame(frame) != FrameClass::kNative) return "";
+  const absl::string_view name = NameOf(frame), module = BaseName(frame.module);
+  for (const Sign& sign : kSigns) {
+    const bool is_named = !sign.function.empty() && absl::StrContains(name, sign.function);
+    if (is_named || absl::StartsWith(module, sign.module)) return sign.workspace;
+  }
+  return "";
+}
+
 std::string AutogradNode(absl::string_view native_function) {
   const size_t apply = native_function.find("::apply");
   if (apply == absl::string_view::npos) return "";

@@ -48,6 +48,10 @@ bool IsMark(const ResolvedFrame& frame);
 // A function inside PyTorch's caching allocators; a run of them is known by its outermost.
 bool IsInsideAllocator(const ResolvedFrame& frame);
 
+// "cuBLAS workspace" for a native frame that asks for one, or that is of the library itself; "" for others. Such memory
+// is the library's own, whichever line of the program came first.
+absl::string_view WorkspaceOf(const ResolvedFrame& frame);
+
 // "AddmmBackward0" for the native frame of an autograd node, "aten::linear" for one of an operator's dispatch, else "".
 std::string AutogradNode(absl::string_view native_function);
 std::string AtenOperator(absl::string_view native_function);

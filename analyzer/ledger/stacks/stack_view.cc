@@ -102,6 +102,30 @@ std::vector<std::string> FindCallers(const Frames& frames, size_t site, absl::st
   return callers;
 }
 
+// "cuBLAS workspace" where a library asks for memory of its own, inside the innermost line of the program.
+absl::string_view FindWorkspace(const Frames& frames) {
+  for (const ResolvedFrame& frame : frames) {
+    if (frame.python || ClassifyFrame(frame) == FrameClass::kUser) break;
+    if (const absl::string_view workspace = WorkspaceOf(frame); !workspace.empty()) return workspace;
+  }
+  return "";
+}
+
+// Whose call it was, in one clause: "asked for by aten::linear at train.py:42 main".
+StackView ViewWorkspace(const Frames& frames, absl::string_view workspace, absl::string_view working_directory) {
+  StackView view;
+  view.is_workspace = true;
+  view.site = std::string(workspace);
+  const std::optional<size_t> site = FindSite(frames);
+  std::string what = FindMark(frames, site.value_or(frames.size()));
+  if (what.empty()) what = FindAutogradNode(frames, site.value_or(frames.size()));
+  if (what.empty()) what = FindOperator(frames, site.value_or(frames.size()));
+  const std::string where = site ? FrameText(frames[*site], working_directory) : "";
+  if (what.empty() && where.empty()) return view;
+  view.through = absl::StrCat("asked for by ", what, what.empty() || where.empty() ? "" : " at ", where);
+  return view;
+}
+
 bool IsAutogradEngine(const ResolvedFrame& frame) {
   return absl::StartsWith(frame.function, "torch::autograd::Engine::");
 }
@@ -145,6 +169,8 @@ StackView ViewStack(const Frames& frames, absl::string_view api, absl::string_vi
     // Of imports: what is from before has no line, and says so in place of a function.
     const bool says_why = absl::StartsWith(api, "allocated before ");
     view.site = api.empty() ? "(stack not known)" : absl::StrCat(api, says_why ? "" : " (stack not known)");
+  } else if (const absl::string_view workspace = FindWorkspace(frames); !workspace.empty()) {
+    view = ViewWorkspace(frames, workspace, working_directory);
   } else if (const auto site = FindSite(frames)) {
     view.site = FrameText(frames[*site], working_directory);
     view.through = FindThrough(frames, *site, working_directory);

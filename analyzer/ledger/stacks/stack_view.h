@@ -7,7 +7,8 @@
 //   through  aten::linear in torch/nn/modules/linear.py:134 Linear.forward
 //   callers  train.py:88 GPT.forward, train.py:130 main    the user's frames further out
 //
-// Where a library runs the show (a trainer that was given a model), the site is that library's innermost line. Where no
+// Where a library runs the show (a trainer that was given a model), the site is that library's innermost line. What a
+// library keeps for itself ("cuBLAS workspace") is no line's: whoever came first asked for it. Where no
 // frame is the user's, the site is the next telling thing: an installed package's line, an autograd node, a
 // native function. All text is escaped for a terminal. Pure functions.
 
@@ -27,6 +28,7 @@ struct StackView {
   std::string site;
   std::string through;               // "" where there is nothing to add
   std::vector<std::string> callers;  // innermost first, none twice in a row
+  bool is_workspace = false;         // of a library: the site is its name, and there are no callers
 };
 
 // `api` names the recorded function; it stands in where there are no frames.

@@ -203,6 +203,35 @@ TEST_F(CliTest, TakesTheNewestTraceOfAFolder) {
   EXPECT_EQ(json::parse(RunGpumem({"info", "--json", folder_}).out)["file"], folder_ + "/new.gmtrace");
 }
 
+TEST_F(CliTest, NewerFilesThatAreNoTraceHideNone) {
+  Put("good.gmtrace", SmallTrace(true));
+  ASSERT_EQ(system(("touch -d '2001-01-01' " + folder_ + "/good.gmtrace").c_str()), 0);
+  Put("foreign.gmtrace", std::string(4096, 'x'));
+  Put("empty.gmtrace", "");
+  EXPECT_EQ(json::parse(Run({"info", "--json"}).out)["file"], "good.gmtrace");
+}
+
+TEST_F(CliTest, AQueryMayStandAnywhere) {
+  Put("a.gmtrace", SmallTrace(true));
+  const std::vector<std::vector<std::string>> orders = {{"a.gmtrace", "-- a comment\nSELECT 1 AS one"},
+                                                        {"-- a comment\nSELECT 1 AS one", "a.gmtrace"},
+                                                        {"a.gmtrace", "--", "SELECT 1 AS one"},
+                                                        {"SELECT 1 AS one", "a.gmtrace", "--json"}};
+  for (std::vector<std::string> order : orders) {
+    order.insert(order.begin(), "sql");
+    const Outcome outcome = Run(order);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("one"));
+  }
+  EXPECT_THAT(Run({"sql", "SELECT 1", "a.gmtrace", "SELECT 2"}).err, HasSubstr("two queries"));
+  EXPECT_THAT(Run({"sql", "--bogus", "a.gmtrace"}).err, HasSubstr("unknown flag --bogus"));
+}
+
+TEST_F(CliTest, AScriptThatIsNoProgramGetsItsInterpreterNamed) {
+  Put("train.py", "print(1)\n");
+  EXPECT_THAT(Run({"run", "--", "train.py"}).err, HasSubstr("gpumemshim run -- python train.py"));
+}
+
 // Any file of a series stands for all of it.
 TEST_F(CliTest, AFoldersReportHasASeriesOnce) {
   for (const uint32_t number : {1u, 2u}) {

@@ -147,6 +147,19 @@ TEST(SummaryLine, FileInTheWorkingDirectory) {
             "Next: gpumemshim report gpumemshim.train.123.gmtrace\n");
 }
 
+TEST(SummaryLine, ASeriesIsReadByTheNameThatWasGiven) {
+  writer::Summary summary = GoodSummary();
+  const auto next = [&](const char* path) {
+    std::strcpy(summary.path, path);
+    const std::string text = SummaryText(summary, "/run/here");
+    return text.substr(text.find("Next: "));
+  };
+  EXPECT_EQ(next("/run/here/s.part19.gmtrace"), "Next: gpumemshim report s.gmtrace\n");
+  EXPECT_EQ(next("/run/here/my run.part2.gmtrace"), "Next: gpumemshim report 'my run.gmtrace'\n");
+  EXPECT_EQ(next("/run/here/s.part.gmtrace"), "Next: gpumemshim report s.part.gmtrace\n");
+  EXPECT_EQ(next("/run/here/s.part2.1.gmtrace"), "Next: gpumemshim report s.part2.1.gmtrace\n");
+}
+
 TEST(SummaryLine, SaysThatCallbacksFailed) {
   EXPECT_NE(SummaryText(GoodSummary(), "/run/here", 1).find("0 lost, 1 forecast callback failed, in ./"),
             std::string::npos);

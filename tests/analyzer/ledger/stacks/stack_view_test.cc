@@ -56,6 +56,24 @@ TEST(ViewStack, NamesTheOperatorWhereThereIsNoNode) {
   EXPECT_EQ(ViewStack({malloc, sum}, "", "/").site, "aten::sum (no Python frame)");
 }
 
+TEST(ViewStack, WhatALibraryKeepsForItselfIsNoLines) {
+  const ResolvedFrame allocate =
+      Native("c10::cuda::CUDACachingAllocator::allocate(unsigned long)", "/x/libc10_cuda.so");
+  const ResolvedFrame workspace = Native("at::cuda::getCUDABlasLtWorkspace()", "/x/libtorch_cuda.so");
+  const ResolvedFrame linear = Native("at::_ops::linear::call(at::Tensor const&)", "/x/libtorch_cpu.so");
+  const ResolvedFrame line = Python("main", "/home/me/job/train.py", 3);
+  const StackView view = ViewStack({allocate, workspace, linear, line}, "", "/home/me/job");
+  EXPECT_EQ(view.site, "cuBLAS workspace");
+  EXPECT_TRUE(view.is_workspace);
+  EXPECT_EQ(view.through, "asked for by aten::linear at train.py:3 main");
+  EXPECT_THAT(view.callers, ::testing::IsEmpty());
+  EXPECT_EQ(ViewStack({Native("cusolverDnCreate", "/x/libcusolver.so.11"), line}, "", "/").site, "cuSOLVER workspace");
+  // A line that runs inside of a call to such a library, and a function of the program's that is called so.
+  EXPECT_EQ(ViewStack({allocate, line, workspace}, "", "/home/me/job").site, "train.py:3 main");
+  const ResolvedFrame own = Native("MyCublasWorkspace::grow()", "/home/me/job/mine.so");
+  EXPECT_FALSE(ViewStack({own, line}, "", "/home/me/job").is_workspace);
+}
+
 TEST(ViewStack, LeadsWithTheLibraryThatRunsTheShow) {
   std::vector<ResolvedFrame> frames = {Python("linear", "/v/site-packages/torch/nn/modules/linear.py", 134),
                                        Python("LlamaMLP.forward", "/v/site-packages/transformers/llama.py", 155)};
