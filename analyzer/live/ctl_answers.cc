@@ -304,7 +304,8 @@ std::string LiveText(absl::string_view asked, const ControlAnswer& answer) {
     for (const TensorGroup& group : GroupTensors(answer, rows)) text += TensorLine(answer, group);
   } else {
     if (const uint64_t none = answer.Number("without_values"); none != 0)
-      absl::StrAppend(&text, "of ", FormatCount(none), " no values exist: simulated CUDA computes none\n");
+      absl::StrAppend(&text, "not judged: ", FormatCount(none),
+                      " without values, since simulated CUDA computes none\n");
     for (size_t row = 0; row < rows; ++row) text += GradientLine(answer, row);
   }
   if (rows < all) absl::StrAppend(&text, "  and ", FormatCount(all - rows), " smaller ones\n");

@@ -205,6 +205,7 @@ class CommandLines(unittest.TestCase):
         if "DuckDB" in done.stderr:
             self.skipTest(done.stderr.strip())
         self.assertEqual(json.loads(done.stdout)["rows"], [{"some": True}], done.stderr)
+        self.assertEqual(self.tool("probing", self.pid, "query", "--format", "csv", "SELECT 1 AS one").stdout, "one\n1\n")
 
     def test_probing_eval(self):
         code = "import torch\nfor i in range(torch.cuda.device_count()):\n    print(f'GPU {i}: 已分配 {torch.cuda.memory_allocated(i) > 0}')"
@@ -212,6 +213,8 @@ class CommandLines(unittest.TestCase):
         self.assertEqual(done.stdout, "GPU 0: 已分配 True\n", done.stderr)
         self.assertEqual(self.tool("probing", self.pid, "eval", "print('a'); print('b')").stdout, "a\nb\n")
         self.assertEqual(self.tool("probing", self.pid, "eval", "6 * 7").stdout, "42\n")
+        wrong = self.tool("probing", self.pid, "eval", "x =")
+        self.assertEqual((wrong.stdout.count("File "), "SyntaxError" in wrong.stdout), (1, True), "no frame of ours")
         long = "\n".join(f"x{number} = '模型{number}'" for number in range(200)) + "\nprint(x199)"
         self.assertEqual(self.tool("probing", self.pid, "eval", long).stdout, "模型199\n", "more than a request holds")
         self.assertIn("ZeroDivisionError", self.tool("probing", self.pid, "eval", "1/0").stdout)

@@ -24,12 +24,12 @@ ACTIONS = {
 
 
 def snapshots_of(window):
-    """{GPU: [MemorySnapshot, ...]}: what gpumemshim timeline has; highest and last of each stretch of time."""
+    """{GPU: [MemorySnapshot, ...]}: what gpumemshim timeline has: the highest of each stretch of time, and the end."""
     answer, found = _program.ask("timeline", *window), collections.defaultdict(list)
     began = answer["start_realtime_ns"]
     for device in answer["devices"]:
         total = device["capacity_bytes"] or 0
-        for point in device["timeline"] or [{"time_ns": answer["to_ns"], **device["end"]}]:
+        for point in [*device["timeline"], {"time_ns": answer["to_ns"], **device["end"]}]:
             used, reserved = point["total_bytes"], point["reserved_bytes"]
             unused = (reserved - point["allocated_bytes"]) / reserved * 100 if reserved else 0.0
             share = used / total * 100 if total else math.nan

@@ -178,7 +178,7 @@ class MemoryDebugger:
         start, rows = answer["start_realtime_ns"], {}
         for device in answer["devices"]:
             total = device["capacity_bytes"] or 0
-            for point in device["timeline"]:
+            for point in [*device["timeline"], {"time_ns": answer["to_ns"], **device["end"]}]:  # a point is the highest of its stretch of time; the end is as it is
                 at = {"device_id": device["device"], "allocated_mb": point["allocated_bytes"] / MB, "reserved_mb": point["reserved_bytes"] / MB, "total_mb": total / MB}
                 rows.setdefault(point["time_ns"], []).append({**at, "utilization_percent": point["allocated_bytes"] / total * 100 if total else 0.0})
         return [{"timestamp": datetime.datetime.fromtimestamp((start + time_ns) / 1e9).isoformat(), "gpu_memory": gpus} for time_ns, gpus in sorted(rows.items())][-MOST_HISTORY:]

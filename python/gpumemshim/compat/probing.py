@@ -30,8 +30,8 @@ import contextlib, io, traceback
 with io.StringIO() as kept, contextlib.redirect_stdout(kept):
     try:
         exec(compile(code, "<probing eval>", kind), vars(__import__("__main__")))
-    except Exception:
-        kept.write(traceback.format_exc(limit=-1))
+    except Exception as error:
+        kept.write(traceback.format_exc(limit=-1 if error.__traceback__.tb_next else 0))
     said = kept.getvalue()
 """
 LONGEST = 1000  # bytes of a request to a recorded program: longer code goes through a file
@@ -99,7 +99,8 @@ def evaluate(endpoint, code):
 
 def ask_sql(trace, words):
     """As `gpumemshim sql`, with the query on standard input, where it may begin with a comment. Does not return."""
-    at = next((place for place, word in enumerate(words) if not FLAG.match(word)), 0)
+    texts = [place for place, word in enumerate(words) if not FLAG.match(word)]
+    at = next((place for place in texts if words[place].strip() and not words[place].strip().isalnum()), texts[0] if texts else 0)  # "csv" is the value of a flag
     reading, writing = os.pipe()
     if os.fork() == 0:  # a pipe holds 64 KiB, and a query may be longer
         os.close(reading)
