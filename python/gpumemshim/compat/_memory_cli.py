@@ -238,7 +238,7 @@ def leak(arguments, programs, stop):
         for device, size, sites in found:
             print(f"   GPU {device}: {size / MB:.1f} MB", f"   严重程度: {'high' if size > arguments.threshold * MB * 2 else 'medium'}", *(f"   来源: {site}" for site in sites[:5]), sep="\n")
     elif unknown:
-        print("[INFO] 无法判断: nothing repeats so far (no steps), so growth cannot be judged")
+        print("[INFO] 无法判断: too few steps so far, or none, so growth cannot be judged")
     else:
         print("[INFO] 未发现明显的内存泄漏")
     return 1 if found else 0

@@ -209,7 +209,7 @@ class OOMDetector(Monitor):
 class MemoryLeakDetector(Monitor):
     """Finds GPUs on which lines keep more from step to step while it monitors. leak_threshold: bytes that are no leak yet.
 
-    is_judged: whether something repeated at the last check, so that growth could be told from what is needed once; None before a check.
+    is_judged: whether enough repeated at the last check, so that growth could be told from what is needed once; None before a check.
     """
 
     BEGINS, ENDS = "[INFO] 开始内存泄漏检测", "[INFO] 停止内存泄漏检测"
@@ -232,7 +232,7 @@ class MemoryLeakDetector(Monitor):
             print(f"[WARNING] 无法获取内存信息: {error}")
             return []
         if not self.is_judged:
-            print("[INFO] 无法判断: nothing repeats so far (no steps), so growth cannot be judged")
+            print("[INFO] 无法判断: too few steps so far, or none, so growth cannot be judged")
         found = [each for each in found if self._is_chosen(each.device_id)]
         self.leak_events += found
         return found
