@@ -80,7 +80,7 @@ void AddNextStep(const ReportInput& input, Document* answer) {
 }
 
 void AddReport(const ReportInput& input, const TextOptions& options, Document* answer) {
-  AddHead(input, Detail::kBrief, answer);
+  AddHead(input, Detail::kFull, answer);
   AddOoms(input, options, answer);
   if (input.attribution != nullptr && !input.attribution->moments.empty()) {
     answer->Gap();
