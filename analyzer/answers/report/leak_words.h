@@ -28,6 +28,10 @@ std::string LeakHeadline(const LeakFindings& findings, int device);
 // the library that asked for it, "CUDA memory of NCCL"; "" where some is, or nothing grows. The first screen says it.
 std::string PartThatGrows(const LeakFindings& findings, int device, const ReportInput& input);
 
+// Whether what grows is enough of the peak for an alarm, and the window wide enough to tell.
+bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device);
+bool HostGrowsEnough(const ReportInput& input);
+
 // "judged over 100 training steps, 0.52 s to 2.1 s".
 std::string LoopText(const LeakLoop& loop, const ReportInput& input);
 

@@ -32,8 +32,6 @@
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kLeastGrowth = uint64_t{1} << 20;
-constexpr uint64_t kLeastGrowthPercent = 2;                       // of the peak
 constexpr uint64_t kWastePercent = 5, kWastePercentWhenFull = 2;  // of reserved
 constexpr uint64_t kLeastWaste = uint64_t{64} << 20, kLeastLocal = uint64_t{256} << 20;
 constexpr uint64_t kRecursPercent = 98, kRemedyPercent = 5;  // of the peak
@@ -351,26 +349,6 @@ uint64_t ReplayedSaving(const WhatIfAnswer* what_if, const DeviceAnalysis& devic
   if (what_if == nullptr || !IsReplayOf(*what_if, device) || !what_if->other.why_not.empty()) return 0;
   const uint64_t recorded = device.peak_reserved.bytes;
   return recorded - std::min(recorded, what_if->other.peak_reserved);
-}
-
-// A window that ends before the run does and has no training step in it: what grows there may be a model that is made.
-bool IsTooNarrow(const ReportInput& input) {
-  if (input.asked.to_ns == UINT64_MAX || input.leaks == nullptr) return false;
-  return std::none_of(input.leaks->loops.begin(), input.leaks->loops.end(),
-                      [](const LeakLoop& loop) { return loop.are_steps; });
-}
-
-bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device) {
-  if (IsTooNarrow(input)) return false;
-  const uint64_t growth = GrowingBytes(input.leaks, device.device);
-  return growth >= kLeastGrowth && HasPercent(growth, device.peak_total.bytes, kLeastGrowthPercent);
-}
-
-bool HostGrowsEnough(const ReportInput& input) {
-  if (IsTooNarrow(input)) return false;
-  const uint64_t growth = GrowingBytes(input.leaks, kHostDevice);
-  return growth >= kLeastGrowth &&
-         HasPercent(growth, input.analysis->host_pinned_peak + input.analysis->managed_peak, kLeastGrowthPercent);
 }
 
 const DeviceAnalysis* DeviceOfVerdict(const ReportInput& input) {
