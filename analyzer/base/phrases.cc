@@ -111,19 +111,38 @@ std::string Padding(absl::string_view before, absl::string_view now, size_t blan
   return std::string(blanks == 0 ? 0 : static_cast<size_t>(std::max(width, 1)), ' ');
 }
 
-// `text` with what is in `holes` in place of their names.
+bool EndsWide(absl::string_view text) { return !text.empty() && static_cast<unsigned char>(text.back()) >= 0x80; }
+
+// Chinese characters, and not its punctuation: three bytes from U+4E00 on.
+bool IsHan(char first) {
+  const auto byte = static_cast<unsigned char>(first);
+  return byte >= 0xE4 && byte <= 0xE9;
+}
+bool BeginsInHan(absl::string_view text) { return text.size() >= 3 && IsHan(text[0]); }
+bool EndsInHan(absl::string_view text) { return text.size() >= 3 && IsHan(text[text.size() - 3]); }
+bool BeginsInLatin(absl::string_view text) {
+  return !text.empty() && absl::ascii_isgraph(static_cast<unsigned char>(text[0]));
+}
+bool EndsInLatin(absl::string_view text) {
+  return !text.empty() && absl::ascii_isgraph(static_cast<unsigned char>(text.back()));
+}
+
+// `text` with what is in `holes` in place of their names, and a blank between Chinese and Latin writing where the table
+// has none: what fills a hole may be of either.
 std::string WithHoles(absl::string_view text, const std::map<std::string, std::string>& holes) {
   std::string all;
   for (size_t at = text.find('{'); at != absl::string_view::npos; at = text.find('{')) {
-    const size_t end = text.find('}', at);
+    const size_t end = std::min(text.find('}', at), text.size() - 1);
     const auto hole = holes.find(std::string(text.substr(at + 1, end - at - 1)));
-    absl::StrAppend(&all, text.substr(0, at), hole == holes.end() ? "" : hole->second);
-    text.remove_prefix(std::min(end, text.size() - 1) + 1);
+    absl::StrAppend(&all, text.substr(0, at));
+    text.remove_prefix(end + 1);
+    if (hole == holes.end()) continue;
+    const std::string& filled = hole->second;
+    absl::StrAppend(&all, EndsInHan(all) && BeginsInLatin(filled) ? " " : "", filled,
+                    BeginsInHan(text) && EndsInLatin(filled) ? " " : "");
   }
   return absl::StrCat(all, text);
 }
-
-bool EndsWide(absl::string_view text) { return !text.empty() && static_cast<unsigned char>(text.back()) >= 0x80; }
 
 }  // namespace
 
@@ -230,7 +249,9 @@ bool Phrases::MatchHole(const Phrase& phrase, size_t piece, absl::string_view te
   }
   const bool is_last = piece + 1 == phrase.pieces.size();
   // Never more than a sentence: the next one is looked up by itself.
-  const size_t most = std::min(text.size(), EndOfSentence(text));
+  size_t most = std::min(text.size(), EndOfSentence(text));
+  // Nor does a name hold what says more of another.
+  if (hole[0] == 'w') most = std::min({most, text.find(": "), text.find("; ")});
   for (size_t bytes = is_last ? text.size() : 1; bytes != 0 && bytes <= most; ++bytes) {
     if (!Match(phrase, piece + 1, text.substr(bytes), holes)) continue;
     (*holes)[hole] = std::string(text.substr(0, bytes));

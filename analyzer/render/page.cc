@@ -87,7 +87,8 @@ void Page::SafeLine(const std::vector<Span>& spans) {
 }
 
 void Page::Paragraph(absl::string_view lead, absl::string_view text, Tone tone) {
-  const std::string first = Safe(Worded(lead));
+  // As wide as the other leads of its column, where it is of other words than they.
+  const std::string first = PadRight(Safe(absl::StripTrailingAsciiWhitespace(Worded(lead))), DisplayWidth(lead));
   const int indent = DisplayWidth(first);
   const int room = std::max(style_.width - indent, 20);
   std::string line;

@@ -41,7 +41,8 @@ TERMS = set(
     kv bf fp int bfloat float uint bool nan inf ok utf ascii linux unix windows wsl docker kubernetes slurm torchrun mpi glibc ptrace dlopen ld elf dwarf
     simcuda gpumemshim gpumem nsight memray memory_viz jq grep gdb git pip wheel uvm rss vram oom gc gil shell bash ctrl c
     b kb mb gb tb kib mib gib tib pib ns us ms s min h d x k m g utc tflops mig ecc pcie nvlink sm
-    h100 h200 a100 v100 rank ranks dp_sgd master tensor adam8bit cache jit dtype lr zip xz gzip pickle ipython jupyter notebook
+    h100 h200 a100 v100 rank ranks dp_sgd master tensor adam8bit cache jit dtype lr zip xz gzip pickle ipython jupyter notebook batch micro logits token tokens expandable segments external
+    except str del list dict tuple set defaultdict deque
     """.split()
 )
 # Words of ours that programs use as names, too: as a name only within code.
@@ -54,15 +55,15 @@ OURS = set(
 _CODE = [
     r"`[^`]*`", r"'[^']*'", r"“[^”]*”", r'"[^"]*"',
     r"gpumemshim(?: (?:run|report|flame|leaks|plan|attach|doctor|at|explain|html|plot|tree|table|sql|diff|ranks|check|replay|simulate|sweep|live|serve|ctl|mcp|import|"
-    r"export|bundle|peak|timeline|oom|fragmentation|steps|stages|modules|model|sizes|forecast|info|-\S+|[A-Z]+(?=\W|$)|PID (?:start|stop|dump|status)|\S*[./]\S*))*",
+    r"export|bundle|PID (?:start|stop|dump|status|owners)|(?:--|tensors) [A-Z]+|peak|timeline|oom|fragmentation|steps|stages|modules|model|sizes|forecast|info|-\S+|[A-Z]+(?=\W|$)|(?:--|tensors) [A-Z]+|PID (?:start|stop|dump|status|owners)|\S*[./]\S*))*",
     r"(?:backward of )?[\w:]+Backward\d*",
-    r"\S+\.(?:py|cc|cpp|cu|h|c)(?::\d+)?(?: [A-Za-z_<][\w.<>]*)?",  # a line of code, and its function
+    r"\S+\.(?:py|cc|cpp|cu|h|c)\b(?::\d+)?(?: [A-Za-z_<][\w.<>]*)?",  # a line of code, and its function
     r"[\w.<>]+ \(\S+\.(?:py|cc|cpp|cu|h)(?::\d+)?\)",
     r"<[^>\s]*>", r"\{[^}\s]*\}", r"\[[^\]]*\]",
     r"--?[A-Za-z][\w-]*(?:[= ][A-Z_]+\b)?(?:=\S+)?",  # flags, with a name of their value
     r"[\w.+*^$\\-]*[_/=@#$:~|%][\w./=@#$:~|%+*^\\-]*", r"\b\w+(?:\.\w+)+", r"\b\w*[a-z]\w*[A-Z]\w*", r"\b\w*\d\w*", r"\b[A-Z]\b",
 ]  # fmt: skip
-CODE = re.compile("|".join(f"(?:{each})" for each in _CODE))
+CODE = re.compile("|".join(f"(?:{each})" for each in _CODE), re.ASCII)
 WORD = re.compile(r"[A-Za-z]+")
 # Names of protocols and formats, and what is typed.
 HELP_TERMS = re.compile(r"Model Context Protocol|Trace Event Format|Holistic Trace Analysis|Nsight Systems|nsys \w+|pip install \w+|expandable segments|Tiny Torch|step N|xplane pb|ssh -L|\b[A-Z][A-Z_]+\b")

@@ -41,7 +41,7 @@ TEST(PhrasesTest, HolesTakeWhatTheyAreFor) {
   EXPECT_EQ(phrases.In("peak"), "峰值");
   EXPECT_EQ(phrases.In("Peak of GPU 0: 17.51 GiB at 1 min 20 s"), "GPU 0 的峰值：1 min 20 s 时为 17.51 GiB");
   EXPECT_EQ(phrases.In("1 block of 4 B was kept by a variable"), "变量保留了 1 个内存块，共 4 B");
-  EXPECT_EQ(phrases.In("1,204 blocks of 4.5 KiB were kept by foo.bar"), "foo.bar保留了 1,204 个内存块，共 4.5 KiB");
+  EXPECT_EQ(phrases.In("1,204 blocks of 4.5 KiB were kept by foo.bar"), "foo.bar 保留了 1,204 个内存块，共 4.5 KiB");
   EXPECT_EQ(phrases.In("12.5 % of peak is free"), "peak 的 12.5 % 是 free");
   EXPECT_EQ(phrases.In("Peak of GPU x: 17.51 GiB at 3 s"), "Peak of GPU x: 17.51 GiB at 3 s");
   EXPECT_EQ(phrases.In("Peak of GPU 0: 17 at 3 s"), "Peak of GPU 0: 17 at 3 s");
@@ -64,6 +64,12 @@ TEST(PhrasesTest, AHoleEndsWithItsSentence) {
   EXPECT_EQ(phrases.In("cannot open a b.py: no file"), "无法打开 a b.py：没有文件。");
   EXPECT_EQ(phrases.In("cannot open a.py: no file. Name one."), "无法打开 a.py：没有文件。Name one.");
   EXPECT_EQ(phrases.In("Why? Name one."), "为何？Name one.");
+}
+
+TEST(PhrasesTest, ANameHoldsNothingThatIsSaidOfIt) {
+  const Phrases phrases("{w}: kept by {x}.\n  {w}：由{x}持有。\n{w}, a global of {w1}\n  {w1} 的 {w}\n");
+  EXPECT_EQ(phrases.In("a.py:3 f: kept by cache, a global of a.py."), "a.py:3 f：由 a.py 的 cache 持有。");
+  EXPECT_EQ(phrases.In("<0.1 %"), "<0.1 %");
 }
 
 TEST(PhrasesTest, WhatFitsMoreCloselyComesFirst) {
