@@ -156,13 +156,6 @@ std::string PartOf(const LeakRow& row, const ReportInput& input) {
 constexpr uint64_t kLeastGrowth = uint64_t{1} << 20;
 constexpr uint64_t kLeastGrowthPercent = 2;  // of the peak
 
-// A window that ends before the run does and has no training step in it: what grows there may be a model that is made.
-bool IsTooNarrow(const ReportInput& input) {
-  if (input.asked.to_ns == UINT64_MAX || input.leaks == nullptr) return false;
-  return std::none_of(input.leaks->loops.begin(), input.leaks->loops.end(),
-                      [](const LeakLoop& loop) { return loop.are_steps; });
-}
-
 }  // namespace
 
 std::string PartThatGrows(const LeakFindings& findings, int device, const ReportInput& input) {
@@ -179,13 +172,11 @@ std::string PartThatGrows(const LeakFindings& findings, int device, const Report
 }
 
 bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device) {
-  if (IsTooNarrow(input)) return false;
   const uint64_t growth = GrowingBytes(input.leaks, device.device);
   return growth >= kLeastGrowth && HasPercent(growth, device.peak_total.bytes, kLeastGrowthPercent);
 }
 
 bool HostGrowsEnough(const ReportInput& input) {
-  if (IsTooNarrow(input)) return false;
   const uint64_t growth = GrowingBytes(input.leaks, kHostDevice);
   return growth >= kLeastGrowth &&
          HasPercent(growth, input.analysis->host_pinned_peak + input.analysis->managed_peak, kLeastGrowthPercent);

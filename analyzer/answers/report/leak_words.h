@@ -28,7 +28,7 @@ std::string LeakHeadline(const LeakFindings& findings, int device);
 // the library that asked for it, "CUDA memory of NCCL"; "" where some is, or nothing grows. The first screen says it.
 std::string PartThatGrows(const LeakFindings& findings, int device, const ReportInput& input);
 
-// Whether what grows is enough of the peak for an alarm, and the window wide enough to tell.
+// Whether what grows is enough of the peak for an alarm.
 bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device);
 bool HostGrowsEnough(const ReportInput& input);
 

@@ -65,10 +65,14 @@ void LeakFinder::EndSecond() {
   findings_.has_lives = ImportInfoOf(analysis_->process.settings).has_lives;
   if (!findings_.has_lives) return;
   findings_.loops = DescribeLoops();
-  LeakRowSources sources{&*survival_pass_, &classifier_, &place_of_, &request_.source, loops_.size(), {}, {}};
+  LeakRowSources sources{&*survival_pass_, &classifier_, &place_of_, &request_.source, loops_.size(), {}, {}, {}, {}};
+  sources.ends_early = request_.to_ns < analysis_->end_ns;
   sources.ran_out =
       std::any_of(analysis_->ooms.begin(), analysis_->ooms.end(), [](const OomEvent& oom) { return oom.final; });
-  for (const LeakLoop& loop : findings_.loops) sources.are_steps.push_back(loop.are_steps);
+  for (const LeakLoop& loop : findings_.loops) {
+    sources.are_steps.push_back(loop.are_steps);
+    sources.loop_places.push_back(loop.place);
+  }
   for (LeakDevice& device : findings_.devices) {
     device.rows = LeakRows(sources, device.device);
     // What the driver took is how far the device's free memory fell: that of another process there, too.
