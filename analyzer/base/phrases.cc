@@ -97,7 +97,7 @@ bool IsFree(char kind) { return kind == 'w' || kind == 'x'; }
 // The end of the first sentence of `text`, with its stop; npos where it is the only one.
 size_t EndOfSentence(absl::string_view text) {
   for (size_t at = text.find_first_of(".?"); at != absl::string_view::npos; at = text.find_first_of(".?", at + 1)) {
-    if (at + 1 >= text.size() || text[at + 1] != ' ') continue;
+    if (at + 1 >= text.size() || text[at + 1] != ' ' || (at != 0 && text[at - 1] == ' ')) continue;
     const char next = at + 2 < text.size() ? text[at + 2] : ' ';
     // What answers a question may begin with a small letter.
     if ((text[at] == '?' || !absl::ascii_islower(static_cast<unsigned char>(next))) && next != ' ') return at + 1;

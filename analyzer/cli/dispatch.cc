@@ -240,6 +240,7 @@ int Dispatch(const std::vector<std::string>& arguments, const CommandList& comma
   const std::string& word = arguments.front();
   std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (word == "-h" || word == "--help" || (word == "help" && rest.empty())) {
+    if (rest.size() == 2 && rest[0] == "--lang") console->SetLanguage(rest[1]);
     console->Print(Overview(commands, *console));
     return kExitFine;
   }

@@ -3,6 +3,8 @@
 """The page of `gpumemshim html` as its reader has it: opened from a file without a network, clicked, zoomed, searched, in both languages, printed.
 What it shows is held against what the other commands say of the same trace.
 
+budget: one page, one browser that is started once for all of it.
+
     python tests/e2e/html_test.py --build build/release
 """
 

@@ -61,20 +61,27 @@ std::vector<LeakLoop> LeakFinder::DescribeLoops() const {
   return described;
 }
 
+// One call that makes or moves a model, block after block, in a window that ends before anything tells what they are.
+bool LeakFinder::MakesAModel(const LeakRow& row) {
+  const LeakLoop& loop = findings_.loops[row.loop];
+  if (request_.to_ns >= analysis_->end_ns || loop.are_steps || loop.place.site != row.place.site) return false;
+  const Stage stage = classifier_.Of(row.stack).stage;
+  return stage == Stage::kConstruction || stage == Stage::kLoad;
+}
+
 void LeakFinder::EndSecond() {
   findings_.has_lives = ImportInfoOf(analysis_->process.settings).has_lives;
   if (!findings_.has_lives) return;
   findings_.loops = DescribeLoops();
-  LeakRowSources sources{&*survival_pass_, &classifier_, &place_of_, &request_.source, loops_.size(), {}, {}, {}, {}};
-  sources.ends_early = request_.to_ns < analysis_->end_ns;
+  LeakRowSources sources{&*survival_pass_, &classifier_, &place_of_, &request_.source, loops_.size(), {}, {}};
   sources.ran_out =
       std::any_of(analysis_->ooms.begin(), analysis_->ooms.end(), [](const OomEvent& oom) { return oom.final; });
-  for (const LeakLoop& loop : findings_.loops) {
-    sources.are_steps.push_back(loop.are_steps);
-    sources.loop_places.push_back(loop.place);
-  }
+  for (const LeakLoop& loop : findings_.loops) sources.are_steps.push_back(loop.are_steps);
   for (LeakDevice& device : findings_.devices) {
     device.rows = LeakRows(sources, device.device);
+    for (LeakRow& row : device.rows) {
+      if (row.status == LeakStatus::kGrowing && MakesAModel(row)) row.status = LeakStatus::kExpected;
+    }
     // What the driver took is how far the device's free memory fell: that of another process there, too.
     if (IsShared(*analysis_, device.device))
       std::erase_if(device.rows, [](const LeakRow& row) { return row.kind == LeakKind::kDriver; });

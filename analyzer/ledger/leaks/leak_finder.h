@@ -40,6 +40,7 @@ class LeakFinder final : public TwoPassAnalysis {
   LeakFindings Take() { return std::move(findings_); }
 
  private:
+  bool MakesAModel(const LeakRow& row);
   std::vector<LeakLoop> DescribeLoops() const;
 
   const Analysis* analysis_;

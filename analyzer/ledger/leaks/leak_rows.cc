@@ -158,7 +158,6 @@ class RowMaker {
     row->stack = LargestOf(group, window.end - 1);
     if (row->status != LeakStatus::kGrowing && IsMeantToGrow(group, row->stack)) row->status = LeakStatus::kExpected;
     if (row->status == LeakStatus::kGrowing && MayBeOneAThread(*row)) row->status = LeakStatus::kExpected;
-    if (row->status == LeakStatus::kGrowing && MakesAModel(*row)) row->status = LeakStatus::kExpected;
     if (row->status == LeakStatus::kGrowing && WasFreed(*row)) row->status = LeakStatus::kFreed;
     if (row->status == LeakStatus::kGrowing && (!Stays(group, row->loop) || pass_.PreparesGraphs(row->loop)))
       row->status = LeakStatus::kExpected;
@@ -169,14 +168,6 @@ class RowMaker {
   bool MayBeOneAThread(const LeakRow& row) const {  // which are numbered from 1
     const auto threads = static_cast<uint32_t>(row.grown_blocks + 1);
     return !sources_.are_steps[row.loop] && threads > 1 && sources_.classifier->stacks()->thread(threads) != nullptr;
-  }
-
-  // One call that makes or moves a model, block after block, in a window that ends before anything tells what they are.
-  bool MakesAModel(const LeakRow& row) const {
-    if (!sources_.ends_early || sources_.are_steps[row.loop] || sources_.loop_places[row.loop].site != row.place.site)
-      return false;
-    const Stage stage = sources_.classifier->Of(row.stack).stage;
-    return stage == Stage::kConstruction || stage == Stage::kLoad;
   }
 
   static bool IsPlain(const Group& group) {

@@ -22,10 +22,8 @@ struct LeakRowSources {
   const PlaceOfStack* place_of = nullptr;
   const SourceLines* source = nullptr;
   size_t loops = 0;
-  std::vector<bool> are_steps;         // of each loop, or iterations that a stack begins
-  std::vector<LeakPlace> loop_places;  // of iterations
-  bool ends_early = false;             // before the run does: what is made may not be known as the model yet
-  bool ran_out = false;                // of memory: what the program freed then it did not free by itself
+  std::vector<bool> are_steps;  // of each loop, or iterations that a stack begins
+  bool ran_out = false;         // of memory: what the program freed then it did not free by itself
 };
 
 // In no particular order; rows that are flat are left out.

@@ -15,9 +15,9 @@ namespace gpumem::testing {
 // Keys of `ctl tensors`, `gradients`, `gc` and `eval`, which tests/e2e/live_test.py looks at, and of stages
 // (stages_test.py).
 inline const std::set<std::string> kKeysOfLiveTensors = {
-    "gradients",  "holders",   "inf",           "left_out", "max",     "mean",    "min",
-    "nan",        "norm",      "requires_grad", "shares",   "tensors", "derived", "unlisted_stages",
-    "cache_kept", "collected", "evaluated",     "chain",    "took_ms"};
+    "gradients",  "holders",   "inf",           "left_out", "max",     "mean",          "min",
+    "nan",        "norm",      "requires_grad", "shares",   "tensors", "derived",       "unlisted_stages",
+    "cache_kept", "collected", "evaluated",     "chain",    "took_ms", "without_values"};
 
 // Keys of ctl, which tests/hosts/control_test.py compares with the program's output, and of marks, which the example
 // has not.
