@@ -32,6 +32,8 @@ def bytes_by_function(report):
     found = {}
     for stack in report["devices"][0]["at_peak"]["stacks"]:
         site = stack["site"].split(" ")
+        if site[-1] == "workspace":  # of a library, which C++ frames tell: a profile has the function that called it
+            site = next(([frame["file"], frame["function"]] for frame in stack["frames"] if "profiled_whole.py" in frame["file"]), [""])
         name = site[1].rsplit(".", 1)[-1] if "profiled_whole.py" in site[0] else ""
         found[name] = found.get(name, 0) + stack["bytes"]
     return found

@@ -8,6 +8,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import pickle
 import subprocess
 import sys
@@ -44,6 +45,10 @@ def line_of(stack, has_native_frames):
         if frame["function"].startswith("<backward of "):
             return frame["function"].strip("<>") if has_native_frames else "backward"
     site = stack["site"].removesuffix(" (autograd thread)")
+    if site.endswith(" workspace"):  # of a library, which C++ frames tell: PyTorch's history has the line that called it
+        nodes = re.findall(r"(\w+Backward\d*)::apply", " ".join(frame["function"] for frame in stack["frames"]))
+        lines = [f"{frame['file']}:{frame['line']}" for frame in stack["frames"] if frame["python"] and "/site-packages/" not in frame["file"]]
+        site = lines[0] if lines else f"backward of {nodes[0]}" if nodes else site
     if site.startswith("backward of "):
         return site
     if not any(frame["python"] for frame in stack["frames"]):

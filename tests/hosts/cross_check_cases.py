@@ -129,6 +129,8 @@ def everything():
 
 # Programs of these folders that are no case, and why.
 LEFT_OUT = {
+    "examples/compat/testProfiler.py": "starts programs of its own; tests/e2e/reference_test.py runs it",
+    "examples/compat/example_usage.py": "starts programs of its own; tests/e2e/reference_test.py runs it",
     "unchanged_host": "compares what a program finds of itself with and without the recorder; its CUDA calls are those of host_hooks",
     "attach_host events": "waits for a line of input and uses no CUDA before it",
     "sanitizers_host": "built by its own test, with a driver that has no CUPTI",

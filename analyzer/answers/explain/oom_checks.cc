@@ -135,16 +135,17 @@ Check Grown(const OomEvent& oom, const ReportInput& input) {
 Check Largest(const OomEvent& oom, const ReportInput& input) {
   Check check = AskOfOom("largest_line", "Which line holds most of what was alive?");
   const std::vector<StackGroup> lines = GroupStacks(oom.live.stacks, input, /*by_stack=*/false);
-  if (!oom.described || lines.empty() || oom.live.bytes == 0) {
+  const StackGroup* const line = TopLine(lines);
+  if (!oom.described || line == nullptr || oom.live.bytes == 0) {
     check.outcome = CheckOutcome::kUnknown;
     check.evidence = "what was alive then is not in this trace";
     return check;
   }
   check.outcome = CheckOutcome::kFound;
-  check.evidence = absl::StrCat(lines[0].view.site, ", ", FormatBytes(lines[0].use.bytes), " (",
-                                ShareCell(lines[0].use.bytes, oom.live.bytes), ") in ",
-                                FormatCountOf(lines[0].use.count, "block", "blocks"));
-  check.saving = {SavingBasis::kAtMost, lines[0].use.bytes};
+  check.evidence = absl::StrCat(line->view.site, ", ", FormatBytes(line->use.bytes), " (",
+                                ShareCell(line->use.bytes, oom.live.bytes), ") in ",
+                                FormatCountOf(line->use.count, "block", "blocks"));
+  check.saving = {SavingBasis::kAtMost, line->use.bytes};
   check.action = "gpumemshim oom lists the others";
   return check;
 }

@@ -122,18 +122,19 @@ class Peak {
   Check Line() const {
     Check check = AskOfPeak("largest_line", "Does one line make a large part of it?");
     const std::vector<StackGroup> lines = GroupStacks(live_.stacks, input_, /*by_stack=*/false);
-    if (lines.empty()) {
-      check.outcome = CheckOutcome::kUnknown;
-      check.evidence = "no stack is known";
+    const StackGroup* const line = TopLine(lines);
+    if (line == nullptr) {
+      if (lines.empty()) check.outcome = CheckOutcome::kUnknown;
+      check.evidence = lines.empty() ? "no stack is known" : "libraries' workspaces alone";
       return check;
     }
-    check.evidence = absl::StrCat(lines[0].view.site, ", ", OfPeak(lines[0].use.bytes), " in ",
-                                  FormatCountOf(lines[0].use.count, "block", "blocks"));
-    if (!HasPercent(lines[0].use.bytes, bytes_, kPercentOfLine)) return check;
-    if (IsLasting(lines[0]) || lines[0].view.is_workspace) return check;  // nothing that a line computes
+    check.evidence = absl::StrCat(line->view.site, ", ", OfPeak(line->use.bytes), " in ",
+                                  FormatCountOf(line->use.count, "block", "blocks"));
+    if (!HasPercent(line->use.bytes, bytes_, kPercentOfLine)) return check;
+    if (IsLasting(*line)) return check;  // nothing that a line computes
     check.outcome = CheckOutcome::kFound;
     check.action = "compute it in parts, in place, or in a smaller type";
-    SaveAll(lines[0].use.bytes, PeakPart::kLine, &check);
+    SaveAll(line->use.bytes, PeakPart::kLine, &check);
     return check;
   }
 
@@ -299,7 +300,8 @@ std::string MostText(const std::vector<StackUse>& stacks, const ReportInput& inp
 std::string LargestLine(const DeviceAnalysis& device, const ReportInput& input) {
   const std::vector<StackGroup> lines =
       GroupStacks(LiveAtPeak(device, DefaultMeasure(device)).stacks, input, /*by_stack=*/false);
-  return lines.empty() ? "" : lines[0].view.site;
+  const StackGroup* const line = TopLine(lines);
+  return line == nullptr ? "" : line->view.site;
 }
 
 std::vector<Check> PeakChecks(const ExplainSubject& subject) {

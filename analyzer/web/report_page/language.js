@@ -26,7 +26,12 @@ const CHINESE = {
   'requests failed for want of memory': '个请求因显存不足而失败', 'events are missing': '个事件缺失',
   'The connection to gpumemshim serve is lost: these numbers are old.': '与 gpumemshim serve 的连接已断开：这些数字已过时。',
   'block': '内存块', 'before it is freed': '释放之前', 'Not alive at the chosen moment.': '在所选时刻不存活。', 'Its stack is not known.': '调用栈未知。',
-  'Keys': '按键', 'Save as PNG': '另存为 PNG', 'Save as SVG': '另存为 SVG', 'free': '空闲', 'segments': '段', 'segment': '段',
+  'Keys': '按键', 'Save as PNG': '另存为 PNG', 'Save as SVG': '另存为 SVG', 'free': '空闲', 'segments': '段', 'segment': '段', 'pending': '待释放', 'default stream': '默认流',
+  'shared pool': '共享池', 'private pool': '私有池', 'kind': '种类', 'pool': '内存池', 'what is where': '分布', 'free ranges': '空闲区间', 'largest free range': '最大空闲区间',
+  'peak of reserved': '已保留的峰值', 'returned by empty_cache()': 'empty_cache() 可归还', 'By stream and pool, at the peak of reserved': '已保留达到峰值时，按流和内存池',
+  'By stream and pool, at the end': '结束时，按流和内存池', 'Segments at the end': '结束时的段', 'freed, but in use by another stream': '已释放，但另一个流仍在使用',
+  'small': '小', 'large': '大', 'expandable small': '可扩展，小', 'expandable large': '可扩展，大',
+  'Where blocks lie in their segments, at any moment, is in the tab of addresses.': '任意时刻内存块在段中的位置见“地址图”标签页。',
 };
 
 const LANGUAGES = ['en', 'zh'];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The tabs that say what other commands say: leaks, steps, modules, model and fragmentation. Each reads that command's
+// The tabs that say what other commands say: leaks, steps, modules and model. Each reads that command's
 // own JSON, so the numbers are the same. A row that has a time leads to it.
 
 const UNKNOWN = '–';
@@ -100,18 +100,4 @@ function modelTab(trace) {
       textColumn('component', (row) => textOr(row.component)),
     ], parameters, '', {sort: 3}),
   ];
-}
-
-function fragmentationTab(trace) {
-  return trace.answers.fragmentation.devices.map((device) => {
-    const {fragmentation} = device;
-    const points = [['at_peak', 'peak of reserved'], ['at_end', 'end']].filter(([key]) => fragmentation[key]);
-    return sectionElement(`GPU ${device.device}`, tableElement([
-      textColumn('time', ([, name]) => name),
-      bytesColumn('free', ([key]) => fragmentation[key].free_bytes),
-      bytesColumn('largest free range', ([key]) => fragmentation[key].largest_free_range_bytes),
-      numberColumn('free ranges', ([key]) => fragmentation[key].free_ranges),
-      bytesColumn('returned by empty_cache()', ([key]) => fragmentation[key].empty_cache_bytes),
-    ], points, t('not known')));
-  });
 }

@@ -19,7 +19,7 @@ CELLS = {
     "usage": "%gpumemshim",
     "syntax": "%%gpumemshim\nfor",
     "older": "%%gpumemshim\nagain = torch.empty(2 << 20, dtype=torch.uint8, device='cuda')",
-    "picture": "trained.picture()",
+    "picture": "display(trained.picture())",
     "lines": "trained.peak().lines[0]['line']",
 }
 
