@@ -198,8 +198,11 @@ absl::Status SnapshotReader::ReadSegments(PickleValue list) {
     uint64_t at = segment.address;
     for (const PickleValue item : items) {
       if (HasManyKeys(item)) return absl::DataLossError(absl::StrCat("a block is none of PyTorch's. ", kWriteAnew));
-      segment.blocks.push_back(ReadBlock(item, at));
-      at = segment.blocks.back().address + segment.blocks.back().size;
+      const SnapshotBlock block = ReadBlock(item, at);
+      at = block.address + block.size;
+      if (at < block.address || block.requested > UINT64_MAX / 2)
+        return absl::DataLossError(absl::StrCat("a block ends behind all addresses. ", kWriteAnew));
+      segment.blocks.push_back(block);
     }
     snapshot_.segments.push_back(std::move(segment));
   }

@@ -214,6 +214,9 @@ def hostile(folder):
     files["wrong_types"] = pickle.dumps({"segments": {"a": 1}, "device_traces": 7}, 2)
     files["wrong_items"] = pickle.dumps({"segments": [1, "x", None], "device_traces": [[1, 2], "alloc"]}, 4)
     files["system_in_page"] = page(files["system2"])
+    negative = snapshot()
+    negative["segments"][0]["blocks"][0]["requested_size"] = -1048571
+    files["negative"] = pickle.dumps(negative, 4)
     files["huge"] = pickle.dumps({"segments": [], "device_traces": [[entry("alloc", 2**64 - 1, 2**64 - 1, 2**63)]]}, 4)
     return files
 
