@@ -4,7 +4,7 @@
 that a program says by mistake, no view that is empty without a sentence, no text that is cut off without a title or that cannot be read, and colours
 that are told apart by any eye or on grey paper. What counts as wrong: page_audit.js.
 
-    python tests/e2e/page_views_test.py --build build/release [--only gpt]
+    python tests/e2e/page_views_test.py --build build/release [--full | --only gpt]
 """
 
 import argparse
@@ -137,9 +137,10 @@ class ViewsTest(unittest.TestCase):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--only", default="", help="pages whose name matches this regular expression")
+    parser.add_argument("--only", default="", help="pages whose name matches this regular expression; without it those of every day")
+    parser.add_argument("--full", action="store_true", help="all pages")
     arguments, rest = parser.parse_known_args()
     html_test.SETUP = html_test.Setup(arguments.build)
     html_test.SETUP.build = arguments.build
-    ONLY = arguments.only
+    ONLY = "" if arguments.full else arguments.only or "leak|made"
     sys.exit(pages.run(html_test.SETUP, rest))
