@@ -170,8 +170,7 @@ void Console::EndAnswer() {
 void Console::Complain(absl::string_view sentence) {
   ProgressDone();
   if (captured_ != nullptr && !complaints_.emplace(sentence).second) return;
-  const std::string said = error_style_.phrases == nullptr ? std::string(sentence) : error_style_.phrases->In(sentence);
-  const std::string safe = EscapeControls(said, !error_style_.utf8);
+  const std::string safe = EscapeControls(gpumem::InWords(error_style_.phrases, sentence), !error_style_.utf8);
   WriteAll(STDERR_FILENO, absl::StrCat(Paint(error_style_, Tone::kAlarm, "gpumemshim:"), " ", safe, "\n"));
 }
 

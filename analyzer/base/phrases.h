@@ -76,6 +76,11 @@ class Phrases {
   std::vector<std::string> mistakes_;
 };
 
+// `text` in a language; nullptr: as it is.
+inline std::string InWords(const Phrases* phrases, absl::string_view text) {
+  return phrases == nullptr ? std::string(text) : phrases->In(text);
+}
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_BASE_PHRASES_H_

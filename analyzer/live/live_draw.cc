@@ -32,8 +32,8 @@ class Drawing {
     LiveRow row;
     int left = size_.columns;
     for (const Span& span : spans) {
-      const std::string worded = size_.phrases == nullptr ? span.text : size_.phrases->In(span.text);
-      const std::string text = TruncateEnd(EscapeControls(worded, !size_.utf8), left, size_.utf8 ? "\u2026" : ".");
+      const std::string safe = EscapeControls(InWords(size_.phrases, span.text), !size_.utf8);
+      const std::string text = TruncateEnd(safe, left, size_.utf8 ? "\u2026" : ".");
       left -= DisplayWidth(text);
       if (!text.empty()) row.push_back({span.tone, text});
       if (left <= 0) break;

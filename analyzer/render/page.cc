@@ -50,9 +50,7 @@ std::vector<Unbroken> UnbrokenPieces(absl::string_view text) {
 
 }  // namespace
 
-std::string Page::Worded(absl::string_view text) const {
-  return style_.phrases == nullptr ? std::string(text) : style_.phrases->In(text);
-}
+std::string Page::Worded(absl::string_view text) const { return InWords(style_.phrases, text); }
 
 // Below a title of words as any other text.
 std::string Page::WordedCell(absl::string_view text, absl::string_view title) const {

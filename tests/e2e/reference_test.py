@@ -187,7 +187,7 @@ class Running(Blocks):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        command = SETUP.recording(cls.folder / "run.gmtrace", *SETUP.command(truth.PROGRAMS / "reference_endless.py"))
+        command = SETUP.recording(cls.folder / "run.gmtrace", *SETUP.command(truth.PROGRAMS / "compat_endless.py"), "--modules")
         cls.program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=cls.environment)
         cls.addClassCleanup(cls.end)
         assert cls.program.stdout.readline() == "trains\n"

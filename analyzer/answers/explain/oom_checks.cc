@@ -136,9 +136,13 @@ Check Largest(const OomEvent& oom, const ReportInput& input) {
   Check check = AskOfOom("largest_line", "Which line holds most of what was alive?");
   const std::vector<StackGroup> lines = GroupStacks(oom.live.stacks, input, /*by_stack=*/false);
   const StackGroup* const line = TopLine(lines);
-  if (!oom.described || line == nullptr || oom.live.bytes == 0) {
+  if (!oom.described || lines.empty() || oom.live.bytes == 0) {
     check.outcome = CheckOutcome::kUnknown;
     check.evidence = "what was alive then is not in this trace";
+    return check;
+  }
+  if (line == nullptr) {
+    check.evidence = "libraries' workspaces alone";
     return check;
   }
   check.outcome = CheckOutcome::kFound;
