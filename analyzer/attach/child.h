@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // A child process that stands for this one: it shares the terminal and the process group, signals that others send to
-// us reach it, and its end becomes ours. Signals of the terminal (Ctrl-C) reach the whole group by themselves and are
+// us reach it, and its end becomes ours. Signals that reach the whole group by themselves (Ctrl-C, killpg, timeout) are
 // not sent twice. One child at a time.
 //
 //   const absl::StatusOr<int> status = RunChild({"python", "train.py"});

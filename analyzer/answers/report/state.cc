@@ -66,13 +66,19 @@ void AppendSpans(const ReportInput& input, std::vector<Remark>* facts) {
                     Tone::kWarning});
 }
 
+// Python, for one, raises Ctrl-C's signal against itself when it has ended the program's own code.
+std::string KilledText(const Analysis& analysis) {
+  return analysis.program_end_ns != 0
+             ? "The program's own code had ended when a signal ended the process, as Ctrl-C does."
+             : "The end is missing: the process was killed, or ended without exit().";
+}
+
 // Why the end is missing, and what was done about it.
 std::string EndText(const Analysis& analysis) {
   std::string text = analysis.state == Analysis::Process::kRunning ? "The program is still running."
-                     : analysis.state == Analysis::Process::kEnded
-                         ? "The end is missing: the process was killed, or ended without exit()."
-                     : analysis.recovered_events > 0 ? "The end is missing: the process was killed."
-                                                     : "The end is missing: killed, or still running.";
+                     : analysis.state == Analysis::Process::kEnded ? KilledText(analysis)
+                     : analysis.recovered_events > 0               ? "The end is missing: the process was killed."
+                                                                   : "The end is missing: killed, or still running.";
   if (analysis.recovered_events > 0) {
     absl::StrAppend(&text, " ", FormatCountOf(analysis.recovered_events, "event", "events"),
                     " recovered from the ring of the killed process.");

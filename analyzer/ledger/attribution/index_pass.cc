@@ -51,8 +51,9 @@ void IndexPass::FindMoments(uint64_t index, const EventBatch* batch, size_t i) {
     const bool is_time = moment.kind == MomentQuery::Kind::kTime && last_ns_ != 0 && last_ns_ <= moment.number;
     const bool is_mark = moment.kind == MomentQuery::Kind::kMark && batch != nullptr && batch->kind(i) == trace::MARK &&
                          marks_[query].Takes(moment, batch->time_ns(i), stacks_->string(batch->text(i)));
-    if ((!is_event && !is_time && !is_mark) || index == 0) continue;
-    found_[query] = index - 1;
+    if (!is_event && !is_time && !is_mark) continue;
+    found_[query] =
+        index == 0 ? 0 : index - 1;  // before the first event nothing is alive, nor after it where it is a mark
     found_ns_[query] = is_time ? moment.number : is_mark ? batch->time_ns(i) : last_ns_;
   }
 }

@@ -61,6 +61,14 @@ TEST(Report, LeadsWithTheFailedRequest) {
   EXPECT_THAT(text, HasSubstr("The end is missing: killed, or still running."));
 }
 
+TEST(Report, TellsCtrlCFromAProgramThatWasKilledAtItsWork) {
+  Example example = testing::OomExample();
+  example.analysis.state = Analysis::Process::kEnded;
+  EXPECT_THAT(Report(&example), HasSubstr("The end is missing: the process was killed"));
+  example.analysis.program_end_ns = example.analysis.end_ns;
+  EXPECT_THAT(Report(&example), HasSubstr("own code had ended when a signal ended the process, as Ctrl-C does"));
+}
+
 TEST(Report, JudgesAFailedRequestByItsNumbers) {
   Example example = testing::OomExample();
   OomEvent& oom = example.analysis.ooms[0];

@@ -280,6 +280,20 @@ EventRow MarkRow(TrainingTrace& trace, const std::string& text) {
   return mark;
 }
 
+// As `gpumemshim.record()` sets it in a program that has not used its GPU yet.
+TEST(AttributeTest, AMarkBeforeAllOtherEventsIsFound) {
+  Training training;
+  training.trace.builder().Event(MarkRow(training.trace, "record 1 begins (of=train)"));
+  training.Start();
+  training.Step(1);
+  training.trace.builder().End();
+  AttributionRequest request;
+  request.moments = {{MomentQuery::Kind::kMark, 0, "record 1 begins"}};
+  const Attribution got = AttributeTrace(training.trace, request);
+  EXPECT_TRUE(got.moments[0].found);
+  EXPECT_EQ(got.moments[0].values.allocated, 0u);
+}
+
 TEST(AttributeTest, AMarkIsFoundByItsTextBeforeItsBeginning) {
   Training training;
   training.Start();
