@@ -103,7 +103,7 @@ class TraceRecoverer {
 
   absl::Status Write(const std::string& argument, Console* console) const {
     GPUMEM_ASSIGN_OR_RETURN(const std::string path, FindTrace(argument));
-    const bool is_ring = RingFile::Open(path).ok();
+    const bool is_ring = RingFile::Peek(path).ok();
     if (is_ring && request_.in_place) return absl::InvalidArgumentError(absl::StrCat(path, " is a ring, not a trace"));
     std::vector<Recovery> recoveries;
     if (is_ring) {

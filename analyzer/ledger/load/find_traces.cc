@@ -129,7 +129,7 @@ bool IsReadWithTrace(const std::string& ring) {
 std::vector<std::string> RingsWithoutTrace(const std::string& folder) {
   std::vector<std::string> rings = FilesOfFolder(folder, ".ring");
   std::erase_if(rings, [](const std::string& path) {
-    const absl::StatusOr<RingFile> ring = RingFile::Open(path);
+    const absl::StatusOr<RingFile> ring = RingFile::Peek(path);
     return !ring.ok() || ring->header().moved == 0 || ring->header().trace_inode != 0 || IsReadWithTrace(path);
   });
   return rings;

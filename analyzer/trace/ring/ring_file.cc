@@ -184,7 +184,7 @@ ProcessState StateOfRing(absl::string_view path, uint32_t pid, uint64_t start_ti
   return errno == EWOULDBLOCK ? ProcessState::kRunning : ProcessState::kUnknown;
 }
 
-absl::StatusOr<RingFile> RingFile::Open(absl::string_view path) {
+absl::StatusOr<RingFile> RingFile::OpenUpTo(absl::string_view path, bool whole) {
   const int descriptor = OpenPlain(path);
   if (descriptor < 0) return RingOpenError(path, errno);
   const absl::Cleanup closer = [descriptor] { close(descriptor); };
@@ -203,10 +203,15 @@ absl::StatusOr<RingFile> RingFile::Open(absl::string_view path) {
   }
   const std::string wrong = ring.Check(file_bytes);
   if (!wrong.empty()) return absl::InvalidArgumentError(absl::StrCat(path, wrong));
-  if (!ReadUpTo(descriptor, ring.header_.size_bytes, &ring.bytes_))
+  const uint64_t described = ring.header_.descriptors_offset + ring.header_.chunk_count * sizeof(ChunkDescriptor);
+  if (!ReadUpTo(descriptor, whole ? ring.header_.size_bytes : described, &ring.bytes_))
     return absl::InvalidArgumentError(absl::StrCat(path, " became shorter while it was read"));
   return ring;
 }
+
+absl::StatusOr<RingFile> RingFile::Open(absl::string_view path) { return OpenUpTo(path, true); }
+
+absl::StatusOr<RingFile> RingFile::Peek(absl::string_view path) { return OpenUpTo(path, false); }
 
 // What is wrong with the header, or "".
 std::string RingFile::Check(uint64_t file_bytes) const {

@@ -70,6 +70,8 @@ class RingFile {
  public:
   // NotFound, PermissionDenied, or InvalidArgument where it is not a ring of a version known here.
   static absl::StatusOr<RingFile> Open(absl::string_view path);
+  // As Open, for header() and IsEmpty() alone: no chunk is read. A ring is 64 MiB.
+  static absl::StatusOr<RingFile> Peek(absl::string_view path);
 
   const format::RingHeader& header() const { return header_; }
   uint32_t owner_uid() const { return owner_uid_; }
@@ -84,6 +86,7 @@ class RingFile {
 
  private:
   RingFile() = default;
+  static absl::StatusOr<RingFile> OpenUpTo(absl::string_view path, bool whole);
   std::string Check(uint64_t file_bytes) const;
   std::vector<std::pair<uint32_t, format::ChunkDescriptor>> UsedChunks() const;
   bool HasLosses() const;

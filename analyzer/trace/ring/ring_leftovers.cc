@@ -36,7 +36,7 @@ RingOnDisk Describe(const std::string& path, const struct stat& file) {
   found.memory_bytes = static_cast<uint64_t>(file.st_blocks) * 512;
   found.changed = file.st_mtime;
   found.owner = file.st_uid;
-  const absl::StatusOr<RingFile> ring = RingFile::Open(path);
+  const absl::StatusOr<RingFile> ring = RingFile::Peek(path);
   if (!ring.ok()) {
     found.error = std::string(ring.status().message());
     return found;
@@ -83,13 +83,12 @@ absl::Status CheckTrace(const RingHeader& header) {
 
 // An earlier attempt was ended before it removed the ring.
 bool IsCopyOf(const std::string& path, const RingHeader& header) {
-  const absl::StatusOr<RingFile> copy = RingFile::Open(path);
+  const absl::StatusOr<RingFile> copy = RingFile::Peek(path);
   return copy.ok() && copy->header().moved == 1 && NameOfRing(copy->header()) == NameOfRing(header);
 }
 
 absl::StatusOr<std::string> PutBesideTrace(const RingFile& ring) {
   const RingHeader& header = ring.header();
-  GPUMEM_RETURN_IF_ERROR(CheckTrace(header));
   // Without a trace yet: others may want the same name for theirs, and its ring's is that trace's.
   const std::string path =
       absl::StrCat(header.trace_path, header.trace_inode != 0 ? "" : absl::StrCat(".", absl::Hex(header.id)), ".ring");
@@ -133,12 +132,14 @@ absl::StatusOr<std::string> ClearRing(const RingOnDisk& ring) {
   struct stat file {};
   if (fstat(descriptor, &file) != 0 || !TakeOver(descriptor)) return Stays("another process is clearing it");
   if (!IsSameFile(ring.path, file)) return "";  // another process has done it
-  GPUMEM_ASSIGN_OR_RETURN(const RingFile contents, RingFile::Open(ring.path));
-  if (contents.header().layout_version == format::kOldestLayoutVersion)
+  GPUMEM_ASSIGN_OR_RETURN(const RingFile peeked, RingFile::Peek(ring.path));
+  if (peeked.header().layout_version == format::kOldestLayoutVersion)
     return Stays("an earlier version made it, which did not say where its trace is");
-  if (contents.header().locked == 0) return Stays("it has no lock that would tell whether its process is gone");
+  if (peeked.header().locked == 0) return Stays("it has no lock that would tell whether its process is gone");
   std::string kept;
-  if (!contents.IsEmpty()) {
+  if (!peeked.IsEmpty()) {
+    GPUMEM_RETURN_IF_ERROR(CheckTrace(peeked.header()));
+    GPUMEM_ASSIGN_OR_RETURN(const RingFile contents, RingFile::Open(ring.path));
     GPUMEM_ASSIGN_OR_RETURN(kept, PutBesideTrace(contents));
   }
   if (!RemovePlainFile(ring.path)) return FileError("remove", ring.path);
