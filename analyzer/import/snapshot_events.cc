@@ -87,8 +87,6 @@ constexpr int kOutOfMemory = 2;  // of cudaError_t
 constexpr uint64_t kMostPartsOfEntry = 4, kAlwaysParts = 1u << 20, kMostPartsOfMapping = 65536;
 
 constexpr absl::string_view kTorchMalloc = "CUDACachingAllocator::malloc";
-// Of blocks whose allocation is not in the history: shown in place of a line, which no one knows.
-constexpr absl::string_view kBefore = "allocated before the history began";
 constexpr absl::string_view kTorchFree = "CUDACachingAllocator::free";
 
 }  // namespace
@@ -250,7 +248,8 @@ absl::Status SnapshotEvents::AddBeginning(const SnapshotPast& past, int device, 
     row.stream = block.stream;
     row.handle = block.pool;
     row.stack = stacks_->Stack(block.frames);
-    row.api = writer_->definitions().String(row.stack == 0 && snapshot_.has_traces ? kBefore : kTorchMalloc);
+    row.api =
+        writer_->definitions().String(row.stack == 0 && snapshot_.has_traces ? kAllocatedBeforeHistory : kTorchMalloc);
     GPUMEM_RETURN_IF_ERROR(SpendDefinitions());
     to->rows.push_back(row);
     if (!block.is_pending) continue;

@@ -68,6 +68,9 @@ class StackImporter {
   absl::flat_hash_map<const PickleValue*, Found> stacks_, frames_;
 };
 
+// Of blocks whose allocation is not in the history: shown in place of a line, which no one knows.
+inline constexpr absl::string_view kAllocatedBeforeHistory = "allocated before the history began";
+
 struct SnapshotBeginning {
   std::vector<EventRow> rows;
   std::vector<uint32_t> torch_segments;  // indices of rows

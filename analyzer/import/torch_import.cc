@@ -16,6 +16,7 @@
 #include "import/import.h"
 #include "import/snapshot_events.h"
 #include "import/snapshot_past.h"
+#include "import/snapshot_pinned.h"
 #include "import/snapshot_rest.h"
 #include "import/torch_snapshot.h"
 #include "trace/import_info.h"
@@ -74,6 +75,13 @@ std::string NoteOnBeginning(const TorchSnapshot& snapshot, const std::vector<Sna
   }
   const std::string held = absl::StrCat(FormatCountOf(blocks, "block", "blocks"), ", ", FormatBytes(allocated), ", in ",
                                         FormatCountOf(segments, "segment", "segments"), " of ", FormatBytes(reserved));
+  if (snapshot.has_pinned_history_alone()) {
+    return segments == 0 ? ""
+                         : absl::StrCat(
+                               "The history is of pinned host memory alone. Of GPUs the snapshot has its last "
+                               "moment, ",
+                               held, ", which is in no other number here.");
+  }
   if (!snapshot.has_traces) {
     return absl::StrCat(
         "The snapshot has no history: it shows one moment, with ", held,
@@ -120,10 +128,6 @@ std::vector<std::string> SnapshotNotes(const TorchSnapshot& snapshot, const std:
                                  " of the history of a kind that this version does not know ",
                                  snapshot.unknown_actions == 1 ? "was" : "were", " left out."));
   }
-  if (snapshot.host_entries != 0) {
-    notes.push_back(absl::StrCat(FormatCountOf(snapshot.host_entries, "entry", "entries"), " on pinned host memory ",
-                                 snapshot.host_entries == 1 ? "was" : "were", " left out."));
-  }
   return notes;
 }
 
@@ -160,7 +164,12 @@ class TorchImport {
   uint64_t BeginNs() const;
   absl::Status WriteBeginning();
   absl::Status WriteEvents();
-  void Advance(size_t device);
+  absl::Status WriteEntry(size_t cursor, uint64_t time_ns);
+  void Advance(size_t cursor);
+  // Of a device, or, after all devices, of pinned host memory.
+  const std::vector<SnapshotEntry>& TraceOf(size_t cursor) const {
+    return cursor < snapshot_.traces.size() ? snapshot_.traces[cursor] : snapshot_.host_trace;
+  }
 
   const PickleTree& tree_;
   const TorchSnapshot& snapshot_;
@@ -169,6 +178,8 @@ class TorchImport {
   std::vector<SnapshotPast> pasts_;  // by device
   std::vector<Cursor> cursors_;
   std::optional<SnapshotEvents> events_;
+  std::optional<SnapshotPinned> pinned_;
+  std::optional<StackImporter> stacks_;
   uint64_t begin_ns_ = 0, made_times_ = 0;
 };
 
@@ -178,22 +189,24 @@ void TorchImport::MakePasts() {
     devices = std::max(devices, static_cast<size_t>(segment.device) + 1);
   for (size_t device = 0; device < devices && !memory_->is_over(); ++device)
     pasts_.emplace_back(snapshot_, static_cast<int>(device), memory_);
+  pinned_.emplace(snapshot_, memory_);
 }
 
 // Of the first event or annotation.
 uint64_t TorchImport::BeginNs() const {
   int64_t first = INT64_MAX;
-  for (const auto& trace : snapshot_.traces) {
+  for (size_t i = 0; i <= snapshot_.traces.size(); ++i) {
+    const std::vector<SnapshotEntry>& trace = TraceOf(i);
     if (!trace.empty() && trace[0].time_us > 0) first = std::min(first, trace[0].time_us);
   }
   if (first == INT64_MAX) return kMadeTimeNs;
   return static_cast<uint64_t>(std::clamp<int64_t>(first, 1, kMostMicroseconds)) * 1000;
 }
 
-// Moves a device's cursor to the time of its next entry, which is never before the one before.
-void TorchImport::Advance(size_t device) {
-  Cursor& cursor = cursors_[device];
-  const std::vector<SnapshotEntry>& trace = snapshot_.traces[device];
+// Moves a cursor to the time of its next entry, which is never before the one before.
+void TorchImport::Advance(size_t of) {
+  Cursor& cursor = cursors_[of];
+  const std::vector<SnapshotEntry>& trace = TraceOf(of);
   if (cursor.next == trace.size()) {
     cursor.time_ns = UINT64_MAX;
     return;
@@ -209,28 +222,35 @@ void TorchImport::Advance(size_t device) {
 
 absl::Status TorchImport::WriteBeginning() {
   SnapshotBeginning beginning;
-  for (size_t device = 0; device < pasts_.size(); ++device) {
+  for (size_t device = 0; device < pasts_.size() && !snapshot_.has_pinned_history_alone(); ++device) {
     GPUMEM_RETURN_IF_ERROR(events_->AddBeginning(pasts_[device], static_cast<int>(device), begin_ns_, &beginning));
   }
+  pinned_->AddBeginning(begin_ns_, &*stacks_, &writer_.definitions(), &beginning.rows);
   return writer_.AddLiveSnapshot(beginning.rows, beginning.torch_segments);
 }
 
-// Devices' lists and the annotations, merged by time.
+absl::Status TorchImport::WriteEntry(size_t cursor, uint64_t time_ns) {
+  const size_t i = cursors_[cursor].next;
+  if (cursor == snapshot_.traces.size()) return pinned_->Write(i, time_ns, &*stacks_, &writer_);
+  return events_->Write(pasts_[cursor], static_cast<int>(cursor), i, time_ns);
+}
+
+// Devices' lists, that of pinned host memory and the annotations, merged by time.
 absl::Status TorchImport::WriteEvents() {
-  cursors_.resize(snapshot_.traces.size());
-  for (size_t device = 0; device < cursors_.size(); ++device) Advance(device);
+  cursors_.resize(snapshot_.traces.size() + 1);
+  for (size_t cursor = 0; cursor < cursors_.size(); ++cursor) Advance(cursor);
   AnnotationRanges ranges(tree_, snapshot_.annotations);
   for (;;) {
     const auto first = std::min_element(cursors_.begin(), cursors_.end(),
                                         [](const Cursor& a, const Cursor& b) { return a.time_ns < b.time_ns; });
-    const uint64_t next_ns = first == cursors_.end() ? UINT64_MAX : first->time_ns;
+    const uint64_t next_ns = first->time_ns;
     while (ranges.has_next() && (ranges.next_ns() <= next_ns || next_ns == UINT64_MAX))
       GPUMEM_RETURN_IF_ERROR(ranges.Write(begin_ns_, &writer_));
     if (next_ns == UINT64_MAX) return absl::OkStatus();
-    const auto device = static_cast<size_t>(first - cursors_.begin());
-    GPUMEM_RETURN_IF_ERROR(events_->Write(pasts_[device], static_cast<int>(device), first->next, next_ns));
+    const auto cursor = static_cast<size_t>(first - cursors_.begin());
+    GPUMEM_RETURN_IF_ERROR(WriteEntry(cursor, next_ns));
     ++first->next;
-    Advance(device);
+    Advance(cursor);
   }
 }
 
@@ -241,24 +261,28 @@ absl::StatusOr<ImportResult> TorchImport::Run(const std::string& path) {
   ImportResult result;
   result.format = "PyTorch snapshot";
   result.notes = SnapshotNotes(snapshot_, pasts_);
-  const bool began_with_any = std::any_of(pasts_.begin(), pasts_.end(), [](const SnapshotPast& past) {
-    return !past.segments().empty() || !past.mapped().empty();
-  });
-  const bool is_moment = snapshot_.entries == 0;
+  for (std::string& note : pinned_->Notes()) result.notes.push_back(std::move(note));
+  const bool began_with_any =
+      pinned_->had_any() || std::any_of(pasts_.begin(), pasts_.end(), [](const SnapshotPast& past) {
+        return !past.segments().empty() || !past.mapped().empty();
+      });
+  const bool is_moment = snapshot_.entries == 0 && snapshot_.host_trace.empty();
   result.covers = is_moment ? (began_with_any ? "moment" : "nothing") : began_with_any ? "window" : "run";
   result.has_times = is_moment || snapshot_.has_times;
   result.has_stacks = snapshot_.has_stacks;
   result.has_failures = !is_moment;
-  result.devices = static_cast<uint32_t>(
-      std::count_if(pasts_.begin(), pasts_.end(), [](const SnapshotPast& past) { return past.has_memory(); }));
+  if (!snapshot_.has_pinned_history_alone()) {
+    result.devices = static_cast<uint32_t>(
+        std::count_if(pasts_.begin(), pasts_.end(), [](const SnapshotPast& past) { return past.has_memory(); }));
+  }
   GPUMEM_RETURN_IF_ERROR(writer_.Begin(SnapshotHeader(snapshot_, path, begin_ns_, result)));
-  StackImporter stacks(&tree_, &writer_.definitions());
-  events_.emplace(tree_, snapshot_, pasts_, &stacks, memory_, &writer_);
+  stacks_.emplace(&tree_, &writer_.definitions());
+  events_.emplace(tree_, snapshot_, pasts_, &*stacks_, memory_, &writer_);
   GPUMEM_RETURN_IF_ERROR(WriteBeginning());
-  GPUMEM_RETURN_IF_ERROR(AddSnapshotState(tree_, snapshot_, pasts_, begin_ns_, &stacks, memory_, &writer_));
+  GPUMEM_RETURN_IF_ERROR(AddSnapshotState(tree_, snapshot_, pasts_, begin_ns_, &*stacks_, memory_, &writer_));
   GPUMEM_RETURN_IF_ERROR(WriteEvents());
   // A state without a history is a history of one moment.
-  if (snapshot_.entries == 0) GPUMEM_RETURN_IF_ERROR(events_->WriteSnapshotMark(begin_ns_));
+  if (is_moment) GPUMEM_RETURN_IF_ERROR(events_->WriteSnapshotMark(begin_ns_));
   GPUMEM_RETURN_IF_ERROR(writer_.End());
   result.events = writer_.events();
   return result;

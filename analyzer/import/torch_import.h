@@ -9,6 +9,7 @@
 //   segment_alloc/free    runtime ALLOC / FREE
 //   segment_map/unmap     driver PHYSICAL_CREATE + MAP / UNMAP + PHYSICAL_RELEASE, in a range reserved at the beginning
 //   oom              torch ALLOC_FAILED and OOM_DEVICE with what the device had free
+//   pinned host memory       runtime ALLOC / FREE of HOST_PINNED, by who has it (snapshot_pinned.h)
 //   snapshot, annotations, metadata, compile context    marks, ranges, tags
 //   what was there before    a live snapshot at the beginning
 //

@@ -114,13 +114,15 @@ class SnapshotReader {
   }
   uint64_t Pool(PickleValue dict) const;
   uint32_t OwnerOf(uint64_t stream, uint64_t pool);
-  absl::Status ReadSegments(PickleValue list);
+  absl::Status ReadSegments(PickleValue list, std::vector<SnapshotSegment>* segments);
   SnapshotBlock ReadBlock(PickleValue dict, uint64_t at);
   absl::Status ReadTraces(PickleValue lists);
-  absl::Status ReadEntry(PickleValue dict, size_t device, size_t index);
+  // `of`: whose the entries are, "device 0".
+  absl::Status ReadEntries(absl::Span<const PickleValue> dicts, const std::string& of, std::vector<SnapshotEntry>* to);
+  absl::StatusOr<SnapshotEntry> ReadEntry(PickleValue dict);
   absl::Status ReadAnnotations(PickleValue list);
   absl::Status ReadSettings(PickleValue dict);
-  absl::Status CountHost();
+  absl::Status ReadHost();
 
   const PickleTree& tree_;
   ImportMemory* memory_;
@@ -170,11 +172,11 @@ SnapshotBlock SnapshotReader::ReadBlock(PickleValue dict, uint64_t at) {
   return block;
 }
 
-absl::Status SnapshotReader::ReadSegments(PickleValue list) {
+absl::Status SnapshotReader::ReadSegments(PickleValue list, std::vector<SnapshotSegment>* segments) {
   if (!list.is_sequence()) return absl::DataLossError(absl::StrCat("\"segments\" is not a list. ", kWriteAnew));
   const absl::Span<const PickleValue> dicts = tree_.Items(list);
   if (!Count(dicts.size())) return TooMany();
-  snapshot_.segments.reserve(dicts.size());
+  segments->reserve(dicts.size());
   for (const PickleValue dict : dicts) {
     if (dict.type() != ValueType::kDict || HasManyKeys(dict))
       return absl::DataLossError(absl::StrCat("a segment is not a dict, or none of PyTorch's. ", kWriteAnew));
@@ -204,36 +206,43 @@ absl::Status SnapshotReader::ReadSegments(PickleValue list) {
         return absl::DataLossError(absl::StrCat("a block ends behind all addresses. ", kWriteAnew));
       segment.blocks.push_back(block);
     }
-    snapshot_.segments.push_back(std::move(segment));
+    segments->push_back(std::move(segment));
   }
   return absl::OkStatus();
 }
 
-absl::Status SnapshotReader::ReadEntry(PickleValue dict, size_t device, size_t index) {
+absl::StatusOr<SnapshotEntry> SnapshotReader::ReadEntry(PickleValue dict) {
   const PickleValue* const action = HasManyKeys(dict) ? nullptr : tree_.Find(dict, keys_->action);
-  if (action == nullptr || action->type() != ValueType::kText) {
-    return absl::DataLossError(absl::StrCat("entry ", index, " of device ", device, " has no action. ", kWriteAnew));
-  }
+  if (action == nullptr || action->type() != ValueType::kText) return absl::DataLossError("has no action");
   SnapshotEntry entry;
   entry.action = ActionOf(tree_.Text(*action));
   if (entry.action == SnapshotAction::kOther) {
     ++snapshot_.unknown_actions;
-    snapshot_.traces[device].push_back(entry);
-    return absl::OkStatus();
+    return entry;
   }
   entry.address = Number(dict, entry.action == SnapshotAction::kOom ? keys_->device_free : keys_->addr);
   entry.size = Number(dict, keys_->size);
   entry.time_us = static_cast<int64_t>(Number(dict, keys_->time_us));
   entry.frames = Value(dict, keys_->frames);
   entry.owner = OwnerOf(Number(dict, keys_->stream), Pool(dict));
-  if (entry.address + entry.size < entry.address && entry.action != SnapshotAction::kOom) {
-    return absl::DataLossError(
-        absl::StrCat("entry ", index, " of device ", device, " ends behind all addresses. ", kWriteAnew));
-  }
+  if (entry.address + entry.size < entry.address && entry.action != SnapshotAction::kOom)
+    return absl::DataLossError("ends behind all addresses");
   snapshot_.has_times |= entry.time_us != 0;
   snapshot_.has_stacks |= !tree_.Items(entry.frames).empty();
-  snapshot_.traces[device].push_back(entry);
-  ++snapshot_.entries;
+  return entry;
+}
+
+absl::Status SnapshotReader::ReadEntries(absl::Span<const PickleValue> dicts, const std::string& of,
+                                         std::vector<SnapshotEntry>* to) {
+  if (!Count(dicts.size(), kEntryMemory)) return TooMany();
+  to->reserve(to->size() + dicts.size());
+  for (size_t i = 0; i < dicts.size(); ++i) {
+    const absl::StatusOr<SnapshotEntry> entry = ReadEntry(dicts[i]);
+    if (!entry.ok())
+      return absl::DataLossError(
+          absl::StrCat("entry ", i, " of ", of, " ", entry.status().message(), ". ", kWriteAnew));
+    to->push_back(*entry);
+  }
   return absl::OkStatus();
 }
 
@@ -243,11 +252,11 @@ absl::Status SnapshotReader::ReadTraces(PickleValue lists) {
     return absl::DataLossError(absl::StrCat(devices.size(), " devices. ", kWriteAnew));
   snapshot_.traces.resize(devices.size());
   for (size_t device = 0; device < devices.size(); ++device) {
-    const absl::Span<const PickleValue> entries = tree_.Items(devices[device]);
-    if (!Count(entries.size(), kEntryMemory)) return TooMany();
-    snapshot_.has_traces |= !entries.empty();
-    snapshot_.traces[device].reserve(entries.size());
-    for (size_t i = 0; i < entries.size(); ++i) GPUMEM_RETURN_IF_ERROR(ReadEntry(entries[i], device, i));
+    std::vector<SnapshotEntry>& trace = snapshot_.traces[device];
+    GPUMEM_RETURN_IF_ERROR(ReadEntries(tree_.Items(devices[device]), absl::StrCat("device ", device), &trace));
+    snapshot_.has_traces |= !trace.empty();
+    snapshot_.entries += static_cast<uint64_t>(std::count_if(
+        trace.begin(), trace.end(), [](const SnapshotEntry& entry) { return entry.action != SnapshotAction::kOther; }));
   }
   return absl::OkStatus();
 }
@@ -295,14 +304,13 @@ absl::Status SnapshotReader::ReadSettings(PickleValue dict) {
   return absl::OkStatus();
 }
 
-absl::Status SnapshotReader::CountHost() {
-  const PickleValue* const traces = tree_.Find(tree_.root(), "host_traces");
-  if (traces == nullptr) return absl::OkStatus();
-  for (const PickleValue list : tree_.Items(*traces)) {
-    snapshot_.host_entries += list.is_sequence() ? tree_.Items(list).size() : 1;
-    if (!Count(1)) return TooMany();
-  }
-  return absl::OkStatus();
+// One list: the memory is of no device.
+absl::Status SnapshotReader::ReadHost() {
+  if (const PickleValue* const segments = tree_.Find(tree_.root(), "host_segments"))
+    GPUMEM_RETURN_IF_ERROR(ReadSegments(*segments, &snapshot_.host_segments));
+  const PickleValue* const trace = tree_.Find(tree_.root(), "host_traces");
+  if (trace == nullptr) return absl::OkStatus();
+  return ReadEntries(tree_.Items(*trace), "pinned host memory", &snapshot_.host_trace);
 }
 
 absl::StatusOr<TorchSnapshot> SnapshotReader::Read() {
@@ -316,13 +324,13 @@ absl::StatusOr<TorchSnapshot> SnapshotReader::Read() {
     return absl::DataLossError(
         absl::StrCat("is a pickle, but no memory snapshot: it has no \"segments\". ", kWriteAnew));
   }
-  if (segments != nullptr) GPUMEM_RETURN_IF_ERROR(ReadSegments(*segments));
+  if (segments != nullptr) GPUMEM_RETURN_IF_ERROR(ReadSegments(*segments, &snapshot_.segments));
   if (traces != nullptr) GPUMEM_RETURN_IF_ERROR(ReadTraces(*traces));
   if (const PickleValue* const list = tree_.Find(root, "external_annotations"))
     GPUMEM_RETURN_IF_ERROR(ReadAnnotations(*list));
   if (const PickleValue* const dict = tree_.Find(root, "allocator_settings"))
     GPUMEM_RETURN_IF_ERROR(ReadSettings(*dict));
-  GPUMEM_RETURN_IF_ERROR(CountHost());
+  GPUMEM_RETURN_IF_ERROR(ReadHost());
   return std::move(snapshot_);
 }
 

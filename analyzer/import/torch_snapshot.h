@@ -96,7 +96,11 @@ struct TorchSnapshot {
   uint64_t entries = 0;
   bool has_traces = false, has_times = false, has_stacks = false;
   uint64_t unknown_actions = 0;
-  uint64_t host_entries = 0;  // of pinned host memory, which are not read
+  // Of pinned host memory: each segment has one block; entries are of no device.
+  std::vector<SnapshotSegment> host_segments;
+  std::vector<SnapshotEntry> host_trace;
+  // GPUs have one moment, and pinned memory a time: record_cuda=False.
+  bool has_pinned_history_alone() const { return entries == 0 && !host_trace.empty(); }
 };
 
 // A tree may refer to one list so often that reading it would never end: no more entries than a file of that many bytes

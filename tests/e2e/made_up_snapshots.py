@@ -60,6 +60,21 @@ SETTINGS = {
     "roundup_power2_divisions": {"1": 0, "2": 4, "4": 0},
     "none": None,
 }
+
+
+def pinned(at, size, state="active_allocated", frames=LINE):
+    """A segment of PyTorch's allocator of pinned host memory, which is one block of no device."""
+    return segment(at, [(size, size, state)], device=-1, kind="small", frames=frames, block_frames=frames)
+
+
+PINNED = [
+    entry("segment_alloc", 9999, MIB, 1),
+    entry("alloc", 9999, MIB, 1),
+    entry("segment_alloc", 10001, 2 * MIB, 2),
+    entry("alloc", 10001, 2 * MIB, 2),
+    entry("free_requested", 10001, 2 * MIB, 3),
+    entry("free_completed", 10001, 2 * MIB, 8),
+]
 USED = (8 * MIB, 8 * MIB - 100, "active_allocated")
 REST = (12 * MIB, 0, "inactive")
 BEGAN = [entry("segment_alloc", 0, 20 * MIB, 0), entry("alloc", 0, 8 * MIB - 100, 1)]
@@ -125,8 +140,11 @@ ALL = {
         [segment(0, [USED, REST], registered=False), segment(1024, [(4 * MIB, 4 * MIB, "active_allocated"), (16 * MIB, 0, "inactive")], pool=(3, 1))],
         [{**each, **NEWER, "pool_id": (0, 0)} for each in BEGAN]
         + [entry("alloc", 1024, 4 * MIB, 2, **NEWER, pool_id=(3, 1)), entry("annotate", 1024, 4 * MIB, 3, compile_context="N/A", user_metadata="kv cache", pool_id=(3, 1))],
-        host_segments=[{"address": BASE << 1, "total_size": MIB, "active": True, "frames": LINE}],
-        host_traces=[[entry("alloc", 9999, MIB, 1, pool_id=(0, 0)), *freed(9999, MIB, 2)]],
+        host_segments=[pinned(9999, MIB), pinned(10001, 2 * MIB, "inactive", frames=[])],
+        host_traces=[{**each, "pool_id": (0, 0)} for each in PINNED],
+    ),
+    "2.14, pinned memory alone": snapshot(
+        [ONE], host_segments=[pinned(9999, MIB), pinned(10001, 2 * MIB, "inactive", frames=[])], host_traces=[{**each, "pool_id": (0, 0)} for each in PINNED]
     ),
     "kinds that nobody knows yet": snapshot(
         [{**ONE, "of tomorrow": {"a": [1, (2.5, None)]}}],

@@ -227,6 +227,8 @@ def good():
     files["list"] = pickle.dumps(snapshot()["segments"], 4)
     files["snapshot_json"] = json.dumps(snapshot()).encode()
     files["snapshot_page"] = page(files["snapshot2"])
+    host = [entry(action, BASE << 1, MIB, 3) for action in ("segment_alloc", "alloc", "free_requested", "free_completed", "segment_free")]
+    files["snapshot_pinned"] = pickle.dumps({**snapshot(), "host_traces": host, "host_segments": snapshot()["segments"]}, 4)
     files["profile"] = json.dumps(profile()).encode()
     files["old_profile"] = json.dumps(old_profile()).encode()
     files["rmm"] = RMM

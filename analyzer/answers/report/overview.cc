@@ -68,10 +68,13 @@ absl::string_view LeadOfProblem(VerdictKind kind) {
   }
 }
 
-void AddVerdict(const Verdict& verdict, bool has_history, Document* answer) {
+void AddVerdict(const Verdict& verdict, bool has_history, uint64_t pinned, Document* answer) {
   const Tone tone = verdict.kind == VerdictKind::kOutOfMemory ? Tone::kAlarm : Tone::kWarning;
   if (!verdict.problem.empty()) answer->Paragraph(LeadOfProblem(verdict.kind), verdict.problem, tone);
-  if (verdict.peak.empty() && verdict.problem.empty()) return answer->Line("  No GPU memory was allocated.");
+  if (verdict.peak.empty() && pinned != 0)
+    answer->Paragraph(LeadOf("Pinned"), absl::StrCat(FormatBytes(pinned), " of host memory at most, no GPU memory"));
+  if (verdict.peak.empty() && verdict.problem.empty() && pinned == 0)
+    return answer->Line("  No GPU memory was allocated.");
   if (!verdict.peak.empty()) answer->Paragraph(LeadOf(has_history ? "Peak" : "Held"), verdict.peak);
   if (!verdict.mostly.empty()) answer->Paragraph(LeadOf("Mostly"), verdict.mostly);
   if (!verdict.action.empty()) answer->Paragraph(LeadOf("Do"), verdict.action);
@@ -218,7 +221,7 @@ void AddMore(const ReportInput& input, Document* answer) {
 void AddOverview(const ReportInput& input, const TextOptions& options, Document* answer) {
   AddHeader(input, answer);
   const bool has_history = GroundOf(*input.analysis).has_history();
-  AddVerdict(MakeVerdict(input), has_history, answer);
+  AddVerdict(MakeVerdict(input), has_history, input.analysis->host_pinned_peak, answer);
   if (const DeviceAnalysis* const device = DeviceOfVerdict(input)) {
     AddOtherDevices(*device, input, answer);
     AddPeakCategories(*device, input, answer);

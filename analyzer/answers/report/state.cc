@@ -46,8 +46,14 @@ void AppendDevices(const ReportInput& input, std::vector<Remark>* facts) {
     const std::string size = device.capacity == 0 ? "" : absl::StrCat(", ", FormatBytes(device.capacity));
     facts->push_back({absl::StrCat("GPU ", device.device), absl::StrCat(name, size), Tone::kPlain});
   }
-  if (input.analysis->devices.empty())
+  const uint64_t pinned = input.analysis->host_pinned_peak;
+  if (input.analysis->devices.empty() && pinned != 0) {
+    facts->push_back(
+        {"", absl::StrCat("This trace has no GPU memory; ", FormatBytes(pinned), " of host memory pinned at most."),
+         Tone::kPlain});
+  } else if (input.analysis->devices.empty()) {
     facts->push_back({"", "No GPU memory was allocated in this trace.", Tone::kPlain});
+  }
 }
 
 // Which parts of the run were recorded, where that is not all of it.

@@ -283,6 +283,8 @@ TEST(Verdict, OfATraceWithoutMemoryThereIsNone) {
   EXPECT_EQ(verdict.kind, VerdictKind::kNothing);
   EXPECT_THAT(verdict.peak, IsEmpty());
   EXPECT_THAT(Overview(&example), HasSubstr("No GPU memory was allocated."));
+  example.analysis.host_pinned_peak = 3 << 20;
+  EXPECT_THAT(Overview(&example), HasSubstr("Pinned      3 MiB of host memory at most, no GPU memory"));
 }
 
 TEST(Overview, IsOneScreen) {
