@@ -26,6 +26,7 @@
 #include "import/profiler_trace.h"
 #include "import/snapshot_files.h"
 #include "import/torch_import.h"
+#include "import/xprof_memory.h"
 #include "import/xspace_profile.h"
 #include "trace/import_info.h"
 #include "trace/write/definition_builder.h"
@@ -85,6 +86,7 @@ constexpr ImportKind kKinds[] = {
      [](Importing file) { return ImportDeviceMemoryProfile(file.source, file.path, std::move(file.sink)); }},
     {IsXSpace, [](Importing file) { return ImportXSpace(file.source, file.path, std::move(file.sink)); }},
     {IsSqlite, [](Importing file) { return ImportNsysReport(file.path, std::move(file.sink)); }},
+    {IsXprofMemory, [](Importing file) { return ImportXprofMemory(file.source, file.path, std::move(file.sink)); }},
     {IsJson, [](Importing file) { return ImportProfilerTrace(file.source, file.path, std::move(file.sink)); },
      "traceEvents schemaVersion"},
     {[](absl::string_view begin) { return HasWord(begin, "GPU Memory Timeline HTML"); }, nullptr, "",

@@ -44,7 +44,7 @@ bool IsOfPyTorch(absl::string_view annotation) {
 
 // One event of the file while it is read.
 struct RawEvent {
-  std::string name, category, phase, call_stack;
+  std::string name, category, phase, call_stack, modules;
   double time = 0, duration = 0;
   uint64_t process = 0, thread = 0, id = 0;
   uint32_t python_id = 0, python_parent = 0;
@@ -55,6 +55,7 @@ struct RawEvent {
     category.clear();
     phase.clear();
     call_stack.clear();
+    modules.clear();
     time = duration = 0;
     process = thread = id = 0;
     python_id = python_parent = 0;
@@ -117,6 +118,7 @@ class EventCollector {
     span.thread = ThreadOf(raw);
     span.order = static_cast<uint32_t>(events.spans.size());
     span.call_stack = events.names.IdOf(absl::string_view(raw.call_stack).substr(0, kLongestCallStack));
+    span.modules = events.names.IdOf(absl::string_view(raw.modules).substr(0, kLongestCallStack));
     span.python_id = raw.python_id;
     span.python_parent = raw.python_parent;
     events.spans.push_back(span);
@@ -174,6 +176,7 @@ class EventHandler final : public JsonHandler {
       int64_t number = 0;
       uint64_t address = 0;
       if (key_ == "Call stack") raw_.call_stack = value;
+      if (key_ == "Module Hierarchy") raw_.modules = value;
       if (absl::SimpleAtoi(value, &number)) Argument(number);  // some writers quote numbers
       if (key_ == "Addr" && absl::StartsWith(value, "0x") && absl::SimpleHexAtoi(value, &address))
         raw_.memory.address = address;

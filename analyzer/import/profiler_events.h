@@ -61,6 +61,7 @@ struct ProfilerSpan {
   uint32_t name = 0, thread = 0;
   uint32_t order = 0;       // in the file
   uint32_t call_stack = 0;  // operator: its "Call stack", a name; 0 = none
+  uint32_t modules = 0;     // operator: its "Module Hierarchy", a name; 0 = none
   uint32_t python_id = 0, python_parent = 0;
   Kind kind = Kind::kPython;
 };

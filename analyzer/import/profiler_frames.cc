@@ -217,6 +217,16 @@ bool IsFunction(absl::string_view name) {
 
 bool IsEngine(absl::string_view name) { return absl::StartsWith(name, kEngine); }
 
+bool NextModule(absl::string_view* rest, absl::string_view* instance, absl::string_view* type) {
+  const size_t open = rest->find('('), close = rest->find(")::");
+  if (open == absl::string_view::npos || close == absl::string_view::npos || close < open) return false;
+  *instance = rest->substr(0, open);
+  *type = rest->substr(open + 1, close - open - 1);
+  const size_t end = rest->find('.', close);
+  *rest = end == absl::string_view::npos ? absl::string_view() : rest->substr(end + 1);
+  return true;
+}
+
 uint32_t ProfilerFrames::PythonFunction(absl::string_view name) {
   FunctionName parsed;
   if (!ParseFunction(name, &parsed)) return 0;
@@ -227,21 +237,34 @@ uint32_t ProfilerFrames::PythonFunction(absl::string_view name) {
 uint32_t ProfilerFrames::ModuleCall(absl::string_view name, uint32_t around, uint32_t* module) {
   absl::string_view instance = name;
   absl::ConsumePrefix(&instance, kModulePrefix);
-  if (modules_.size() >= kMostModules && !modules_.contains(instance)) return 0;
-  Module& made = modules_[std::string(instance)];
+  return ModuleOf(instance, instance.substr(0, instance.rfind('_')), instance, around, module);
+}
+
+uint32_t ProfilerFrames::ScriptModule(absl::string_view instance, absl::string_view type, uint32_t around,
+                                      uint32_t* module) {
+  if (instance == "SELF") return 0;
+  const std::string key = absl::StrCat(around, " ", instance, "(", type, ")");
+  return ModuleOf(key, type, around == 0 ? type : instance, around, module);
+}
+
+// `key`: what two calls of one module share.
+uint32_t ProfilerFrames::ModuleOf(absl::string_view key, absl::string_view type, absl::string_view name,
+                                  uint32_t around, uint32_t* module) {
+  if (modules_.size() >= kMostModules && !modules_.contains(key)) return 0;
+  Module& made = modules_[std::string(key)];
   if (made.id == 0) {
     made.id = static_cast<uint32_t>(modules_.size());
     made.root = around == 0 ? made.id : roots_[around];
     if (around != 0) {
       const std::string& outer = names_[around];
       const bool is_short = !outer.empty() && outer.size() < kLongestModulePath;
-      made.name = absl::StrCat(is_short ? outer : "", is_short ? "." : "", instance.substr(0, kLongestModulePath));
+      made.name = absl::StrCat(is_short ? outer : "", is_short ? "." : "", name.substr(0, kLongestModulePath));
     }
     names_[made.id] = made.name;
     roots_[made.id] = made.root;
     trace::NnModule* const written = definitions_.pending()->add_nn_modules();
     written->set_id(made.id);
-    written->set_class_name(ValidText(instance.substr(0, instance.rfind('_'))));
+    written->set_class_name(ValidText(type));
     written->set_root(made.root);
     written->set_name(ValidText(made.name));
   }

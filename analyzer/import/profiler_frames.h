@@ -8,6 +8,7 @@
 //   "torch/optim/adam.py(214): step"         the same: the profiler cuts folders of sys.path off, so a library is known
 //                                            by the first part of its path
 //   "nn.Module: Linear_0"                    the call of a module: class, and a number of the profiler's
+//   "TOP(Net)::forward.fc(Linear)::forward." the modules of TorchScript around an operator, by their attributes' names
 //   "aten::addmm"                            an operator, as its dispatch is called in C++
 //   "AddmmBackward0"                         a node of autograd
 //   "Optimizer.step#Adam.step"               an optimizer's step, where no Python functions were recorded
@@ -39,6 +40,12 @@ bool IsFunction(absl::string_view name);
 // An operator in which autograd's engine runs a node. Pure.
 bool IsEngine(absl::string_view name);
 
+// Cuts the first part off a "Module Hierarchy", which is a module or, as "SELF", another method of the one before.
+// False at the end, and where it is not PyTorch's. Pure.
+//
+//   while (NextModule(&rest, &instance, &type)) Use(instance, type);
+bool NextModule(absl::string_view* rest, absl::string_view* instance, absl::string_view* type);
+
 class ProfilerFrames {
  public:
   explicit ProfilerFrames(DefinitionBuilder* definitions) : definitions_(*definitions) {}
@@ -48,6 +55,8 @@ class ProfilerFrames {
   // The call of a module inside the call `around`, an NnModule.id; 0 = of none. Sets `module` to its own id where there
   // is a frame.
   uint32_t ModuleCall(absl::string_view name, uint32_t around, uint32_t* module);
+  // One part of a "Module Hierarchy", as NextModule cuts it, inside the module `around`; else as ModuleCall.
+  uint32_t ScriptModule(absl::string_view instance, absl::string_view type, uint32_t around, uint32_t* module);
   uint32_t Operator(absl::string_view name);
   uint32_t Annotation(absl::string_view name);
 
@@ -56,6 +65,9 @@ class ProfilerFrames {
     uint32_t id = 0, root = 0;
     std::string name;  // inside its root
   };
+
+  uint32_t ModuleOf(absl::string_view key, absl::string_view type, absl::string_view name, uint32_t around,
+                    uint32_t* module);
 
   DefinitionBuilder& definitions_;
   absl::flat_hash_map<std::string, Module> modules_;  // by the span's name

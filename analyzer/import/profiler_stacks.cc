@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 
 namespace gpumem {
@@ -130,6 +131,18 @@ uint64_t ProfilerStacks::CallersElsewhere(const ProfilerSpan& span) {
   return stack;
 }
 
+// What an operator's "Module Hierarchy" says beyond that of the operators around it. Calls of modules that are spans
+// say the same.
+uint64_t ProfilerStacks::WithModules(uint64_t caller, const ProfilerSpan& span, Open* open) {
+  if (span.modules == 0 || (open->module != 0 && open->modules == 0)) return caller;
+  absl::string_view rest = events_.names.Text(span.modules), instance, type;
+  if (!absl::ConsumePrefix(&rest, events_.names.Text(open->modules))) return caller;
+  open->modules = span.modules;
+  for (size_t i = 0; i < kMostOpen && NextModule(&rest, &instance, &type); ++i)
+    caller = With(caller, frames_.ScriptModule(instance, type, open->module, &open->module));
+  return caller;
+}
+
 // The stack of open_[i], whose callers have theirs.
 void ProfilerStacks::Make(size_t i) {
   Open& open = open_[i];
@@ -138,6 +151,7 @@ void ProfilerStacks::Make(size_t i) {
   // Which line comes back is only known of a "Call stack": all others are cut, so that nobody sees loops in them.
   uint64_t caller = i == 0 ? Cut() : open_[i - 1].stack;
   open.module = i == 0 ? 0 : open_[i - 1].module;
+  open.modules = i == 0 ? 0 : open_[i - 1].modules;
   open.is_made = true;
   if (span.kind == Kind::kPython) {
     if (i == 0) caller = CallersElsewhere(span);
@@ -156,6 +170,7 @@ void ProfilerStacks::Make(size_t i) {
     const bool has_same = i > 0 && open_[i - 1].span->call_stack == span.call_stack;
     if (!has_same) caller = CallStack(span.call_stack);
   }
+  caller = WithModules(caller, span, &open);
   open.stack = With(caller, frames_.Operator(name));
 }
 

@@ -55,7 +55,8 @@ class ProfilerStacks {
   struct Open {
     const ProfilerSpan* span = nullptr;
     uint64_t end_ns = 0, stack = 0;
-    uint32_t module = 0;  // NnModule.id of the innermost call
+    uint32_t module = 0;   // NnModule.id of the innermost call
+    uint32_t modules = 0;  // the "Module Hierarchy" that the stack has, a name
     bool is_made = false;
   };
   // On which stack a node of autograd was made.
@@ -82,6 +83,7 @@ class ProfilerStacks {
   void Make(size_t i);
   uint64_t CallersElsewhere(const ProfilerSpan& span);
   uint64_t CallStack(uint32_t name);
+  uint64_t WithModules(uint64_t caller, const ProfilerSpan& span, Open* open);
   uint64_t With(uint64_t caller, uint32_t frame);
   uint64_t Cut();  // the stack of callers that nobody recorded
   absl::Status JoinLinks();

@@ -26,7 +26,6 @@ namespace {
 
 constexpr size_t kMostXEvents = size_t{4} << 20;
 constexpr uint64_t kBeforeXSpace = 0xffff000000000000;  // where nothing lies
-constexpr int kHostAllocator = -1, kNoAllocator = -2;
 
 struct XMemoryEvent {
   uint64_t time_ns = 0, address = 0, bytes = 0, requested = 0;
@@ -36,16 +35,6 @@ struct XMemoryEvent {
   bool allocates = false;
   absl::string_view operation;
 };
-
-// "GPU_0_bfc" is of GPU 0; "xla_gpu_host_bfc", "gpu_host_bfc" pin memory of the host.
-int DeviceOfAllocator(absl::string_view name) {
-  if (absl::StrContains(name, "gpu_host")) return kHostAllocator;
-  uint32_t device = 0;
-  if (!absl::ConsumePrefix(&name, "GPU_") || !absl::SimpleAtoi(name.substr(0, name.find('_')), &device) ||
-      device >= kMostGpus)
-    return kNoAllocator;
-  return static_cast<int>(device);
-}
 
 // One plane: its names by id, then its lines.
 class PlaneReader {
@@ -271,6 +260,15 @@ absl::StatusOr<ImportResult> XSpaceImport::Run(const std::string& path) {
 }
 
 }  // namespace
+
+int DeviceOfAllocator(absl::string_view name) {
+  if (absl::StrContains(name, "gpu_host")) return kHostAllocator;
+  uint32_t device = 0;
+  if (!absl::ConsumePrefix(&name, "GPU_") || !absl::SimpleAtoi(name.substr(0, name.find('_')), &device) ||
+      device >= kMostGpus)
+    return kNoAllocator;
+  return static_cast<int>(device);
+}
 
 bool IsXSpace(absl::string_view begin) {
   const absl::string_view head = begin.substr(0, 64);

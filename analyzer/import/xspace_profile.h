@@ -24,6 +24,11 @@
 
 namespace gpumem {
 
+// DeviceOfAllocator: "GPU_0_bfc" is of GPU 0; "xla_gpu_host_bfc", "gpu_host_bfc" pin memory of the host; others have no
+// memory of GPUs. Pure.
+inline constexpr int kHostAllocator = -1, kNoAllocator = -2;
+int DeviceOfAllocator(absl::string_view name);
+
 // Begins with a plane, whose name says of what it is.
 bool IsXSpace(absl::string_view begin);
 

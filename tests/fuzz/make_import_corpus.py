@@ -70,6 +70,22 @@ def snapshot():
     }
 
 
+def xprof_memory():
+    total = {"timeOffsetPs": "7000", "aggregationStats": {"heapAllocatedBytes": "1000"}}
+    known = {"activityMetadata": {"allocationBytes": "300", "tfOpName": "MatMul"}}
+    active = [{"snapshotIndex": "0", "numOccurrences": "2"}, {"snapshotIndex": "-1", "specialIndex": "0"}]
+    peak = {"peakStats": total["aggregationStats"], "peakStatsTimePs": "7000", "memoryCapacity": "9000", "peakBytesUsageLifetime": "2000"}
+    special = [{"allocationBytes": "200", "tfOpName": "unused preallocated device memory", "regionType": "persist/dynamic"}]
+    allocator = {
+        "memoryProfileSnapshots": [known],
+        "profileSummary": peak,
+        "activeAllocations": active,
+        "specialAllocations": special,
+        "sampledTimelineSnapshots": [total, {**total, "timeOffsetPs": 9000}],
+    }
+    return {"memoryProfilePerAllocator": {"GPU_0_bfc": allocator, "gpu_host_bfc": allocator, "0": allocator, "cpu": allocator}, "version": 1}
+
+
 def profile():
     def memory(size, time, total, name="[memory]"):
         args = {"Addr": BASE, "Bytes": size, "Device Id": 0, "Device Type": 1, "Total Allocated": total, "Total Reserved": 2 * MIB}
@@ -227,6 +243,7 @@ def good():
     files["list"] = pickle.dumps(snapshot()["segments"], 4)
     files["snapshot_json"] = json.dumps(snapshot()).encode()
     files["snapshot_page"] = page(files["snapshot2"])
+    files["xprof_memory"] = json.dumps(xprof_memory()).encode()
     host = [entry(action, BASE << 1, MIB, 3) for action in ("segment_alloc", "alloc", "free_requested", "free_completed", "segment_free")]
     files["snapshot_pinned"] = pickle.dumps({**snapshot(), "host_traces": host, "host_segments": snapshot()["segments"]}, 4)
     files["profile"] = json.dumps(profile()).encode()

@@ -168,6 +168,33 @@ TEST(ProfilerTraceTest, SpansAroundABlockAreItsStack) {
   EXPECT_EQ(stacks.objects().module(1)->class_name, "Linear");
 }
 
+// As torch.profiler writes them of TorchScript (with_modules=True): an operator inside another one may be deeper.
+TEST(ProfilerTraceTest, ModulesOfScriptsAreNamedByTheirAttributes) {
+  const char* const outer = R"("Module Hierarchy":"TOP(C)::forward.")";
+  const char* const inner =
+      R"("Module Hierarchy":"TOP(C)::forward.SELF(C)::call_b.B0(B)::forward.fc(Linear)::forward.")";
+  StackTable stacks;
+  const std::string call = ".../site-packages/torch/nn/modules/module.py Module.__call__";
+  EXPECT_THAT(FramesAtPeak({Memory(5000, 500, 2, 500), Span("cpu_op", "aten::empty", 1.5, 1, inner),
+                            Span("cpu_op", "aten::add", 1, 2, inner), Span("cpu_op", "forward", 0.9, 4, outer)},
+                           &stacks),
+              ElementsAre("at::_ops::empty::call", "at::_ops::add::call", call, call, "forward", call, kCut));
+  ASSERT_NE(stacks.objects().module(3), nullptr);
+  EXPECT_EQ(stacks.objects().module(1)->class_name, "C");
+  EXPECT_EQ(stacks.objects().module(3)->class_name, "Linear");
+  EXPECT_EQ(stacks.objects().module(3)->name, "B0.fc");
+  // Calls that are spans say the same; and what is not PyTorch's form says nothing.
+  StackTable called, other;
+  EXPECT_THAT(FramesAtPeak({Memory(5000, 500, 2, 500), Span("cpu_op", "aten::add", 1, 2, inner),
+                            Span("python_function", "nn.Module: C_0", 0.7, 5)},
+                           &called),
+              ElementsAre("at::_ops::add::call", call, kCut));
+  EXPECT_THAT(FramesAtPeak({Memory(5000, 500, 2, 500),
+                            Span("cpu_op", "aten::add", 1, 2, R"("Module Hierarchy":"model.layers.0.mlp")")},
+                           &other),
+              ElementsAre("at::_ops::add::call", kCut));
+}
+
 TEST(ProfilerTraceTest, OnlySpansOfTheSameThreadAndTime) {
   StackTable stacks;
   std::string other = Span("cpu_op", "aten::mul", 0, 9);
