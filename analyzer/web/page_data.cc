@@ -36,6 +36,7 @@ class PageDataWriter {
   void Write() {
     json_->BeginObject();
     WriteAbout();
+    WriteSingleEvents();
     WriteDevices();
     WriteLives("blocks", input_.pass->blocks());
     WriteLives("segments", input_.pass->segments());
@@ -54,6 +55,7 @@ class PageDataWriter {
 
  private:
   void WriteAbout();
+  void WriteSingleEvents();
   void WriteDevices();
   void WriteRows(const TimeRows& rows);
   void WriteLayers(PageDevice* device);
@@ -86,6 +88,14 @@ void PageDataWriter::WriteAbout() {
   WriteJsonRemarks("facts", TraceFacts(loaded_.input), json_);
   WriteJsonRemarks("warnings", TraceWarnings(loaded_.input), json_);
   json_->EndObject();
+}
+
+void PageDataWriter::WriteSingleEvents() {
+  json_->Key("single_events");
+  json_->BeginArray();
+  for (const EventRange& range : input_.pass->SingleEvents())
+    json_->Raw(absl::StrCat("[", range.from, ",", range.until, "]"));
+  json_->EndArray();
 }
 
 void PageDataWriter::WriteDevices() {

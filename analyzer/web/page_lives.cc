@@ -10,13 +10,17 @@
 namespace gpumem {
 namespace {
 
-constexpr uint64_t kWanted = uint64_t{1} << 63;
+constexpr uint64_t kEvent = uint64_t{1} << 63, kMoment = uint64_t{1} << 62;
+
+uint64_t BitOf(PageLives::Use use) {
+  return use == PageLives::Use::kOfMoment ? kMoment : use == PageLives::Use::kOfEvent ? kEvent : 0;
+}
 
 }  // namespace
 
-void PageLives::Add(const PageLife& life, bool is_wanted) {
+void PageLives::Add(const PageLife& life, Use use) {
   lives_.push_back(life);
-  ranks_.push_back(std::min(life.life.size, kWanted - 1) | (is_wanted ? kWanted : 0));
+  ranks_.push_back(std::min(life.life.size, kMoment - 1) | BitOf(use));
   if (lives_.size() >= 2 * most_) Prune();
 }
 
@@ -36,6 +40,7 @@ void PageLives::Prune() {
     ranks_[kept++] = ranks_[i];
   }
   left_out_ += lives_.size() - kept;
+  has_events_ = has_events_ && lowest < kEvent;
   lives_.resize(kept);
   ranks_.resize(kept);
 }

@@ -14,7 +14,12 @@
 namespace gpumem {
 namespace {
 
+// Events around a peak, before and behind a failed request, behind a mark.
+constexpr uint64_t kAroundPeak = 1'024, kBeforeFailure = 512, kBehindFailure = 128, kBehindMark = 128;
+
 bool IsGpu(uint32_t slot) { return slot > 0 && DeviceOfSlot(slot) < kMaxDevices; }
+
+uint64_t Before(uint64_t event, uint64_t by) { return event - std::min(event, by); }
 
 }  // namespace
 
@@ -35,10 +40,12 @@ void PagePass::AddLayers(const PageLife& life) {
 
 bool PagePass::IsWanted(const Life& life) const { return IsGpu(life.slot); }
 
-// Alive at a moment that the page is opened for.
-bool PagePass::IsOfMoment(const Life& life) const {
-  return life.kept || std::any_of(peaks_.begin(), peaks_.end(),
-                                  [&](uint64_t event) { return life.born <= event && event < life.end; });
+PageLives::Use PagePass::UseOf(const Life& life) const {
+  const bool is_ended = life.end < facts_.events;
+  if (windows_.Has(life.born) || (is_ended && windows_.Has(life.end))) return PageLives::Use::kOfEvent;
+  const auto is_alive = [&](uint64_t event) { return life.born <= event && event < life.end; };
+  const bool is_of_moment = life.kept || std::any_of(peaks_.begin(), peaks_.end(), is_alive);
+  return is_of_moment ? PageLives::Use::kOfMoment : PageLives::Use::kNone;
 }
 
 void PagePass::Lived(const Life& life, const AttributedUse& use) {
@@ -55,24 +62,56 @@ void PagePass::Lived(const Life& life, const AttributedUse& use) {
   row.memory = use.memory;
   const bool is_segment = life.kind == LifeKind::kSegment;
   if (!is_segment) AddLayers(row);
-  (is_segment ? segments_ : blocks_).Add(row, IsOfMoment(life));
+  (is_segment ? segments_ : blocks_).Add(row, UseOf(life));
 }
 
 PagePass::PagePass(LoadedTrace* loaded, const PageLimits& limits)
-    : loaded_(loaded), limits_(limits), blocks_(limits.blocks), segments_(limits.segments) {
+    : loaded_(loaded),
+      limits_(limits),
+      windows_(limits.single_events + (limits.asked.until - limits.asked.from)),
+      blocks_(limits.blocks),
+      segments_(limits.segments) {
   for (const DeviceAnalysis& device : loaded->analysis.devices)
     peaks_.push_back(LiveAtPeak(device, DefaultMeasure(device)).event_index);
+  ChooseWindows();
+}
+
+// Those of marks are known by their times alone until their events come.
+void PagePass::ChooseWindows() {
+  windows_.Add(limits_.asked.from, limits_.asked.until);
+  if (limits_.single_events == 0) return;
+  for (const uint64_t peak : peaks_) windows_.Add(Before(peak, kAroundPeak), peak + kAroundPeak);
+  for (const OomEvent& oom : loaded_->analysis.ooms) {
+    if (oom.final) windows_.Add(Before(oom.event_index, kBeforeFailure), oom.event_index + kBehindFailure);
+  }
+  for (const MarkEntry& mark : loaded_->analysis.marks.entries()) {
+    if (mark.kind == trace::MARK && mark.number != kProgramEndMark) mark_times_.push_back(mark.time_ns);
+  }
+  std::sort(mark_times_.begin(), mark_times_.end());
 }
 
 void PagePass::Totals(uint64_t event, uint64_t time_ns, uint32_t slot, const MeasureValues& values) {
-  if (IsGpu(slot)) DeviceOf(slot)->rows.Observe(event, time_ns, values);
+  if (!IsGpu(slot)) return;
+  bool is_marked = false;
+  for (; next_mark_ < mark_times_.size() && mark_times_[next_mark_] <= time_ns; ++next_mark_) is_marked = true;
+  if (is_marked) windows_.Add(event, event + kBehindMark);
+  DeviceOf(slot)->rows.Observe(event, time_ns, values, windows_.Has(event));
 }
 
-void PagePass::Begin(const LivesFacts&) {
+std::vector<EventRange> PagePass::SingleEvents() const {
+  if (!blocks_.has_events() || !segments_.has_events()) return {};
+  const bool is_exact = std::all_of(devices_.begin(), devices_.end(),
+                                    [](const PageDevice& device) { return device.rows.changes_in_row() == 1; });
+  if (is_exact && blocks_.left_out() == 0 && segments_.left_out() == 0) return {{0, facts_.events}};
+  return windows_.ranges();
+}
+
+void PagePass::Begin(const LivesFacts& facts) {
+  facts_.events = facts.events;
   for (const DeviceAnalysis& device : loaded_->analysis.devices) {
     const LiveSet& peak = LiveAtPeak(device, DefaultMeasure(device));
     TimeRows& rows = DeviceOf(SlotOfDevice(device.device))->rows;
-    if (rows.rows().empty()) rows.Observe(peak.event_index, peak.time_ns, peak.values);  // of one moment
+    if (rows.empty()) rows.Observe(peak.event_index, peak.time_ns, peak.values);  // of one moment
     rows.Pin(peak.event_index, peak.time_ns, peak.values);
   }
   for (PageDevice& device : devices_) device.rows.Finish();
@@ -89,7 +128,7 @@ PageDevice* PagePass::DeviceOf(uint32_t slot) {
   const auto place = std::lower_bound(devices_.begin(), devices_.end(), number,
                                       [](const PageDevice& device, int wanted) { return device.device < wanted; });
   if (place != devices_.end() && place->device == number) return &*place;
-  return &*devices_.insert(place, PageDevice{number, TimeRows(limits_.rows), {}});
+  return &*devices_.insert(place, PageDevice{number, TimeRows(limits_.rows, limits_.exact_rows), {}});
 }
 
 uint32_t PagePass::LineOf(uint64_t stack_id) {

@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "ledger/stacks/lives.h"
+#include "web/event_windows.h"
 #include "web/layers.h"
 #include "web/page_lives.h"
 #include "web/time_rows.h"
@@ -29,6 +30,10 @@ struct PageLimits {
   size_t rows = 8192;      // of a device's timeline
   size_t blocks = 40'000;  // named one by one
   size_t segments = 20'000;
+  // Single events: of a run with at most so many changes all, else so many around peaks and failures and behind marks.
+  size_t exact_rows = 0;
+  uint64_t single_events = 0;
+  EventRange asked;  // and these; from == until: none
 };
 
 // What the timeline can be stacked by.
@@ -61,6 +66,8 @@ class PagePass final : public LifeReceiver {
   const PageLives& segments() const { return segments_; }
   uint64_t events() const { return facts_.events; }
   uint64_t end_event() const { return facts_.end_event; }  // the last of the program's own code
+  // Where every change of a total is a row, and what began or ended is named.
+  std::vector<EventRange> SingleEvents() const;
   // What PageLife::module and ::line, and the keys of layers, are numbers of; "" = not known.
   std::string KeyText(PageLayer by, uint32_t key);
   // The key of PageLife::stream.
@@ -69,12 +76,16 @@ class PagePass final : public LifeReceiver {
  private:
   PageDevice* DeviceOf(uint32_t slot);
   uint32_t LineOf(uint64_t stack_id);
-  bool IsOfMoment(const Life& life) const;
+  void ChooseWindows();
+  PageLives::Use UseOf(const Life& life) const;
   void AddLayers(const PageLife& life);
 
   LoadedTrace* loaded_;
   PageLimits limits_;
   std::vector<uint64_t> peaks_;  // events
+  EventWindows windows_;
+  std::vector<uint64_t> mark_times_;
+  size_t next_mark_ = 0;
   std::vector<PageDevice> devices_;
   PageLives blocks_, segments_;
   absl::flat_hash_map<uint64_t, uint32_t> line_of_stack_, stream_numbers_;

@@ -13,18 +13,19 @@ namespace gpumem {
 
 namespace {
 
-absl::string_view Page() {
+absl::string_view EmbeddedReportPage() {
   return {gpumem_report_page_begin, static_cast<size_t>(gpumem_report_page_end - gpumem_report_page_begin)};
 }
 
 }  // namespace
 
-std::string ReportPage(absl::string_view data) { return FillPage(Page(), data); }
+std::string ReportPage(absl::string_view data) { return FillPage(EmbeddedReportPage(), data); }
 
 std::string ServedReportPage() {
   // Both stand once in page.html; a script has no `<`.
-  return absl::StrReplaceAll(FillPage(Page(), ""), {{"default-src 'none';", "default-src 'none'; connect-src 'self';"},
-                                                    {"<body>", "<body data-served=\"yes\">"}});
+  return absl::StrReplaceAll(
+      FillPage(EmbeddedReportPage(), ""),
+      {{"default-src 'none';", "default-src 'none'; connect-src 'self';"}, {"<body>", "<body data-served=\"yes\">"}});
 }
 
 }  // namespace gpumem

@@ -31,6 +31,75 @@ class RunsTest(html_test.PageTest):
         self.assertIn("74 MiB in use", self.page.text("#moment"))
 
 
+class OverlayTest(html_test.PageTest):
+    """Two runs of one name on one axis; the gap is what `gpumemshim diff` says."""
+
+    @classmethod
+    def setUpClass(cls):
+        (html_test.SETUP.folder / "before").mkdir(exist_ok=True)
+        cls.traces = [html_test.SETUP.trace("training", name="before/run"), html_test.SETUP.trace("training", name="run")]
+        small = html_test.SETUP.trace("small", name="one")
+        cls.path = html_test.SETUP.page(*cls.traces, name="same.html")
+        cls.other = html_test.SETUP.page(small, cls.traces[0], name="other.html")
+        cls.others = [small, cls.traces[0]]
+
+    def gaps(self):
+        rows = self.page.evaluate("[...document.querySelectorAll('.gap tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText.trim()))")
+        return {row[0]: row[1:] for row in rows}
+
+    def switch(self, label):
+        self.page.evaluate(f"[...document.querySelectorAll('#tab-text .segments button')].find((b) => b.innerText === '{label}').click()")
+        self.page.settle()
+
+    def test_equal_runs_have_no_gap_anywhere_and_names_of_their_own(self):
+        legend = self.page.text("#tab-text")
+        self.assertIn("before/run GPU 0", legend)
+        self.assertEqual(self.page.evaluate("[...document.querySelectorAll('#tab-text .segments')][0].innerText.split('\\n').join(' ')"), "step time events")
+        for axis in ("step", "time", "events"):
+            self.switch(axis)
+            width = self.page.evaluate("document.getElementById('overlay').clientWidth")
+            for share in (0.1, 0.5, 0.9):
+                self.page.evaluate(f"(() => {{ const o = document.getElementById('overlay'), r = o.getBoundingClientRect();"
+                                   f" o.dispatchEvent(new MouseEvent('click', {{clientX: r.left + {share} * {width}, clientY: r.top + 50, bubbles: true}})); }})()")
+                self.page.settle()
+                self.assertIn(": 0 B", self.page.text(".gap p"), (axis, share))
+                self.assertEqual(self.gaps(), {}, (axis, share))
+
+    def test_the_gap_of_the_peaks_is_that_of_diff_and_the_address_keeps_the_place(self):
+        page = html_test.SETUP.browser.open(self.other)
+        self.page, before = page, self.page
+        try:
+            self.ready()
+            diff = html_test.SETUP.answer("diff", *self.others)
+            self.assertEqual(page.evaluate("document.querySelectorAll('#tab-text .segments button[aria-checked=true]')[0].innerText"), "time", "one of them has no steps")
+            for by, answer in (("category", diff["categories"]), ("line", diff["lines"])):
+                self.switch(by)
+                shown = self.gaps()
+                for row in answer:
+                    if row["delta_bytes"] != 0:
+                        signed = shown[row["name"]][3]
+                        self.assertEqual(signed[0], "-" if row["delta_bytes"] < 0 else "+", row)
+                        self.assertIn("iB" if abs(row["delta_bytes"]) >= 1024 else " B", signed)
+            text = page.text(".gap p")
+            self.assertIn("gap=line", page.evaluate("location.hash"))
+            again = html_test.SETUP.browser.open(self.other, page.evaluate("location.hash"))
+            try:
+                self.assertEqual(again.text(".gap p"), text)
+                self.assertGreater(again.evaluate(f"{html_test.COLOURS}('overlay')"), 5)
+            finally:
+                again.close()
+            self.assertEqual(page.complaints, [])
+        finally:
+            self.page = before
+            page.close()
+
+    def test_the_picture_is_saved_whole(self):
+        svg = self.page.evaluate("(async () => { let made; const before = URL.createObjectURL; URL.createObjectURL = (blob) => (made = blob, before.call(URL, blob));"
+                                 " HTMLAnchorElement.prototype.click = () => {}; document.getElementById('svg').click(); return made.text(); })()")
+        self.assertIn("before/run 74 MiB", svg)
+        self.assertNotIn("NaN", svg)
+
+
 class ManyRunsTest(html_test.PageTest):
     """A row for each, however many there are, and no wider than the window."""
 

@@ -29,14 +29,17 @@ constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
 
 class Served {
  public:
-  Served() : path_(absl::StrCat("/dev/shm/serve_fuzz.", getpid(), ".gmtrace")), maker_({"/bin/true"}) {
+  Served()
+      : path_(absl::StrCat("/dev/shm/serve_fuzz.", getpid(), ".gmtrace")),
+        maker_({"/bin/true"}),
+        events_({"/bin/true"}) {
     gpumem::testing::TraceBuilder().CudaAlloc(0x1000, 4096).End().Write(path_);
     auto job = gpumem::LiveJob::Open(path_, {});
     if (!job.ok()) std::abort();
     job_ = *std::move(job);
     worker_ = std::make_unique<gpumem::LiveWorker>(job_.get(), std::chrono::hours(1));
     worker_->WaitFor(0, std::chrono::seconds(10));
-    auto server = gpumem::LiveServer::Listen({0, kToken}, worker_.get(), &maker_);
+    auto server = gpumem::LiveServer::Listen({0, kToken}, worker_.get(), &maker_, &events_);
     if (!server.ok()) std::abort();
     server_ = *std::move(server);
     std::thread([this] { server_->Serve().IgnoreError(); }).detach();
@@ -68,7 +71,7 @@ class Served {
   const std::string path_;
   std::unique_ptr<gpumem::LiveJob> job_;
   std::unique_ptr<gpumem::LiveWorker> worker_;
-  gpumem::PageMaker maker_;
+  gpumem::PageMaker maker_, events_;
   std::unique_ptr<gpumem::LiveServer> server_;
 };
 

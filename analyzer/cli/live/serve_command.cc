@@ -69,8 +69,9 @@ Where there is no trace yet, the first one is waited for.
       GPUMEM_ASSIGN_OR_RETURN(where.token, TokenOfFile(token_file_));
     }
     const LiveWorker worker(job.get(), std::chrono::milliseconds(static_cast<int64_t>(interval_ * 1000)));
-    PageMaker maker(PageCommand());
-    GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<LiveServer> server, LiveServer::Listen(where, &worker, &maker));
+    PageMaker maker(PageCommand()), events(PageCommand());
+    GPUMEM_ASSIGN_OR_RETURN(const std::unique_ptr<LiveServer> server,
+                            LiveServer::Listen(where, &worker, &maker, &events));
     worker.WaitFor(0, kFirstFrame);
     Announce(*server, where.token, console);
     GPUMEM_RETURN_IF_ERROR(server->Serve());

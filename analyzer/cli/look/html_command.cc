@@ -27,6 +27,8 @@ namespace {
 
 constexpr size_t kMostTraces = 64;
 constexpr size_t kLeastBlocks = 2'000;    // of each trace, where there are many
+constexpr size_t kExactRows = 32'768;     // of all traces; a run with at most so many changes has all single events
+constexpr size_t kSingleEvents = 8'192;   // of all traces that are longer
 constexpr size_t kTopOfDifference = 100;  // of the lists of a difference
 
 class HtmlCommand final : public Command {
@@ -48,6 +50,7 @@ side by side. Without -o the page is NAME.html beside the trace; -o - writes to 
   gpumemshim html before.gmtrace after.gmtrace   two runs side by side
   gpumemshim html runs/                          all ranks of a job
   gpumemshim html --max-blocks 200000            more of the smallest blocks by name, a larger page
+  gpumemshim html --events 120000-121000         each allocation and each free of these events
   gpumemshim html --json | jq '.traces[0].devices[0].rows.allocated'
 )";
   }
@@ -63,6 +66,12 @@ side by side. Without -o the page is NAME.html beside the trace; -o - writes to 
               "most blocks in the page by name; smaller ones beyond are only in its sums (40000)")
         .Value("N")
         .Between(1, 10'000'000);
+    flags
+        ->Add(
+            "--events", &events_,
+            "single events of this stretch too, by their numbers (all of a short run; else around peaks, failures and "
+            "marks)")
+        .Value("FROM-UNTIL");
   }
 
   absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Console* console) override;
@@ -75,7 +84,7 @@ side by side. Without -o the page is NAME.html beside the trace; -o - writes to 
 
   TraceOptions trace_;
   AttributionFlags flags_;
-  std::string output_;
+  std::string output_, events_;
   size_t max_blocks_ = PageLimits().blocks;
 };
 
@@ -98,6 +107,12 @@ absl::StatusOr<PageTrace> HtmlCommand::Read(const std::string& place, size_t tra
   GPUMEM_ASSIGN_OR_RETURN(auto loaded, LoadTrace(trace_, {place}, console));
   PageLimits limits;
   limits.blocks = std::max(std::min(max_blocks_, kLeastBlocks), max_blocks_ / traces);
+  limits.exact_rows = kExactRows / traces;
+  limits.single_events = std::min(kSingleEvents / traces, limits.blocks / 4);
+  if (!events_.empty()) {
+    GPUMEM_ASSIGN_OR_RETURN(limits.asked, ParseEventRange(events_));
+    limits.blocks += limits.asked.until - limits.asked.from;  // beside those that it has anyway
+  }
   absl::StatusOr<PageTrace> trace = ReadPageTrace(
       std::move(loaded), limits, flags_.rules,
       [console](const std::string& what, uint64_t done, uint64_t all) { console->Progress(what, done, all); });

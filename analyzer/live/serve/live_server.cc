@@ -24,7 +24,9 @@
 #include "live/serve/access.h"
 #include "live/serve/connections.h"
 #include "live/serve/live_metrics.h"
+#include "live/serve/single_events.h"
 #include "render/draw.h"
+#include "web/event_windows.h"
 #include "web/report_page.h"
 
 namespace gpumem {
@@ -73,28 +75,33 @@ void ReplyText(evhttp_request* request, int code, const char* reason, absl::stri
   Reply(request, code, reason, "text/plain; charset=utf-8", absl::StrCat(text, "\n"));
 }
 
-// What the request gives as its token: in its address, or as "Authorization: Bearer TOKEN".
+// What the request's address says behind its "?"; "" = nothing.
+std::string Asked(const char* name, evhttp_request* request) {
+  const char* const query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
+  evkeyvalq values{};
+  std::string text;
+  if (query != nullptr && evhttp_parse_query_str(query, &values) == 0) {
+    const char* const value = evhttp_find_header(&values, name);
+    if (value != nullptr) text = value;
+  }
+  evhttp_clear_headers(&values);
+  return text;
+}
+
+// In its address, or as "Authorization: Bearer TOKEN".
 std::string AskedToken(evhttp_request* request) {
   const char* const bearer = evhttp_find_header(evhttp_request_get_input_headers(request), "Authorization");
   absl::string_view given = bearer == nullptr ? "" : bearer;
-  if (absl::ConsumePrefix(&given, "Bearer ")) return std::string(given);
-  const char* const query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
-  evkeyvalq values{};
-  std::string token;
-  if (query != nullptr && evhttp_parse_query_str(query, &values) == 0) {
-    const char* const value = evhttp_find_header(&values, "token");
-    if (value != nullptr) token = value;
-  }
-  evhttp_clear_headers(&values);
-  return token;
+  return absl::ConsumePrefix(&given, "Bearer ") ? std::string(given) : Asked("token", request);
 }
 
 class Server final : public LiveServer {
  public:
-  Server(std::string token, const LiveWorker* worker, PageMaker* maker)
+  Server(std::string token, const LiveWorker* worker, PageMaker* maker, PageMaker* events)
       : token_(std::move(token)),
         worker_(worker),
         maker_(maker),
+        single_events_(events),
         base_(event_base_new()),
         http_(evhttp_new(base_.get())) {}
 
@@ -120,6 +127,7 @@ class Server final : public LiveServer {
   std::atomic<bool> stops_{false};
   Listeners listeners_;
   OpenRequests waiting_;  // for the first data
+  SingleEvents single_events_;
   uint64_t frames_sent_ = 0, page_sent_ = 0;
   std::string signature_;  // of what was made last
   Clock::time_point made_at_;
@@ -196,6 +204,14 @@ void Server::AnswerPath(const std::string& path, evhttp_request* request) {
 }
 
 void Server::AnswerData(evhttp_request* request) {
+  const std::string events = Asked("events", request);
+  if (!events.empty()) {
+    const absl::StatusOr<EventRange> range = ParseEventRange(events);
+    if (!range.ok()) return ReplyText(request, HTTP_BADREQUEST, "Bad Request", range.status().message());
+    // As it was read: "01-2" and "1-2" are one.
+    if (single_events_.Ask(absl::StrCat(range->from, "-", range->until), request)) return;
+    return ReplyText(request, 503, "Service Unavailable", "Too many stretches of events are asked for. Ask again.");
+  }
   const std::shared_ptr<const MadePage> made = maker_->made();
   made->number == 0 ? waiting_.Add(request) : SendData(*made, request);
 }
@@ -226,12 +242,13 @@ void Server::LookAtPage() {
     listeners_.Send("page", absl::StrCat("{\"number\":", made->number, "}"));
   }
   const std::shared_ptr<const LiveFrame> frame = worker_->frame();
+  std::vector<std::string> traces;
+  for (const LiveProcess& process : frame->processes) traces.push_back(process.file);
+  single_events_.Look(traces, [this](const MadePage& page, evhttp_request* request) { SendData(page, request); });
   std::string signature = SignatureOf(*frame);
   if (!PageIsDue(*frame, signature)) return;
   signature_ = std::move(signature);
-  std::vector<std::string> traces;
-  for (const LiveProcess& process : frame->processes) traces.push_back(process.file);
-  maker_->Want(traces);
+  maker_->Want(traces, "");
 }
 
 void Server::Look() {
@@ -263,8 +280,8 @@ absl::Status Server::Serve() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LiveServer>> LiveServer::Listen(const Options& options, const LiveWorker* worker,
-                                                               PageMaker* maker) {
-  auto server = std::make_unique<Server>(options.token, worker, maker);
+                                                               PageMaker* maker, PageMaker* events) {
+  auto server = std::make_unique<Server>(options.token, worker, maker, events);
   const absl::Status bound = server->Bind(options.port);
   if (!bound.ok()) return bound;
   return std::unique_ptr<LiveServer>(std::move(server));

@@ -6,12 +6,13 @@
 // the traces, a PageMaker makes the page's data.
 //
 //   /          the page of `gpumemshim html`, which then asks for the rest
-//   /data      its data: what `gpumemshim html --json` says, made anew while the program runs
+//   /data      its data: what `gpumemshim html --json` says, made anew while the program runs; with ?events=FROM-UNTIL
+//              as its flag --events, made for who asks
 //   /events    server-sent events: "frame" with the object of `gpumemshim live --json`, "page" where /data is newer
 //   /live      the newest frame alone
 //   /metrics   text exposition (live_metrics.h)
 //
-//   GPUMEM_ASSIGN_OR_RETURN(auto server, LiveServer::Listen(options, &worker, &maker));
+//   GPUMEM_ASSIGN_OR_RETURN(auto server, LiveServer::Listen(options, &worker, &maker, &events));
 //   Print(server->Address());                  // "http://127.0.0.1:41234/?token=5f0c..."
 //   GPUMEM_RETURN_IF_ERROR(server->Serve());   // until SIGINT or SIGTERM
 
@@ -35,9 +36,10 @@ class LiveServer {
     uint16_t port = 0;  // 0 = a free one
     std::string token;
   };
-  // Errors: the port is taken. The worker and the maker must outlive the server.
+  // `maker` makes the page's data, `events` those of single events. Errors: the port is taken. The worker and the
+  // makers must outlive the server.
   static absl::StatusOr<std::unique_ptr<LiveServer>> Listen(const Options& options, const LiveWorker* worker,
-                                                            PageMaker* maker);
+                                                            PageMaker* maker, PageMaker* events);
   virtual ~LiveServer() = default;
 
   virtual uint16_t port() const = 0;

@@ -33,10 +33,11 @@ PageMaker::~PageMaker() {
   thread_.join();
 }
 
-void PageMaker::Want(const std::vector<std::string>& traces) {
+void PageMaker::Want(const std::vector<std::string>& traces, const std::string& events) {
   const std::lock_guard lock(mutex_);
   if (!wanted_.empty()) return;
   wanted_ = traces;
+  wanted_events_ = events;
   changed_.notify_all();
 }
 
@@ -50,11 +51,13 @@ std::shared_ptr<const MadePage> PageMaker::made() const {
   return made_;
 }
 
-MadePage PageMaker::Make(const std::vector<std::string>& traces) {
+MadePage PageMaker::Make(const std::vector<std::string>& traces, const std::string& events) {
   std::vector<std::string> command = command_;
+  if (!events.empty()) command.insert(command.end(), {"--events", events});
   for (const std::string& trace : traces) command.push_back(trace[0] == '-' ? "./" + trace : trace);  // not a flag
   const auto start = std::chrono::steady_clock::now();
   MadePage page;
+  page.events = events;
   const absl::StatusOr<ChildOutput::Result> result = child_.Run(command);
   if (!result.ok()) {
     page.problem = std::string(result.status().message());
@@ -74,8 +77,9 @@ void PageMaker::Run() {
     changed_.wait(lock, [this] { return stops_ || !wanted_.empty(); });
     if (stops_) return;
     const std::vector<std::string> traces = wanted_;
+    const std::string events = wanted_events_;
     lock.unlock();
-    MadePage page = Make(traces);
+    MadePage page = Make(traces, events);
     lock.lock();
     page.number = made_->number + 1;
     made_ = std::make_shared<const MadePage>(std::move(page));

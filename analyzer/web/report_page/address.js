@@ -38,6 +38,9 @@ function readAddress(traces, choice) {
   choice.query = asked.get('search') ?? '';
   choice.row = asked.get('row') ?? '';
   choice.block = asked.has('block') ? number('block', trace.blocks.count - 1) : -1;
+  choice.axis = one('axis', OVERLAY_AXES, OVERLAY_AXES[0]);
+  choice.at = asked.has('at') && Number.isFinite(Number(asked.get('at'))) ? Number(asked.get('at')) : null;
+  choice.gapBy = one('gap', GAP_BY, GAP_BY[0]);
   choice.event = asked.has('event') ? number('event', Number.MAX_SAFE_INTEGER) : -1;
   language = one('lang', LANGUAGES, 'en');
   document.documentElement.dataset.theme = one('theme', THEMES, '');
@@ -52,6 +55,9 @@ function addressOf(choice, timeline) {
   if (choice.event >= 0) asked.set('event', choice.event);
   if (choice.row !== '') asked.set('row', choice.row);
   if (choice.block >= 0) asked.set('block', choice.block);
+  if (choice.tab === 'runs' && choice.at !== null) {
+    for (const [key, value] of [['axis', choice.axis], ['at', choice.at], ['gap', choice.gapBy]]) asked.set(key, value);
+  }
   if (timeline?.what !== undefined && timeline.zoomed) {
     asked.set('from', timeline.from);
     asked.set('until', timeline.to);

@@ -10,6 +10,7 @@ const MOST_LIVE_ROWS = 16;
 class LiveStrip {
   constructor() {
     this.box = byId('live');
+    this.events = '';  // "FROM-UNTIL": whose single events the data are to have
     this.stream = new EventSource(`events${location.search}`);
     this.stream.addEventListener('frame', ({data}) => this.showFrame(JSON.parse(data)));
     document.addEventListener('translated', () => this.showState());
@@ -18,7 +19,9 @@ class LiveStrip {
   }
 
   async data() {
-    const answer = await fetch(`data${location.search}`, {cache: 'no-store'});
+    const search = new URLSearchParams(location.search);
+    if (this.events !== '') search.set('events', this.events);
+    const answer = await fetch(`data?${search}`, {cache: 'no-store'});
     if (!answer.ok) throw new Error((await answer.text()).trim());
     return answer.json();
   }
@@ -46,6 +49,10 @@ class LiveStrip {
       asking = false;
     };
     this.stream.addEventListener('page', ask);
+    this.ask = (events) => {
+      this.events = events;
+      return events === '' ? undefined : ask();
+    };
   }
 
   showFrame(frame) {

@@ -8,15 +8,19 @@ const PLAY_MS = 60;
 const NARROW = 800;  // the panel stands below the view: style.css
 
 class ReportPage {
-  constructor(data) {
+  // askEvents: of a page that `serve` gives, asks it for single events; null of a file
+  constructor(data, askEvents) {
     this.read(data);
     this.choice = {};
+    this.singleEvents = new SingleEventsView(askEvents);
     this.asked = readAddress(this.traces, this.choice);
     this.pattern = null;
     this.timeline = new Timeline(byId('timeline'), {
       chosen: (row) => this.chosen(row),
       viewed: () => this.remember(),
-      hovered: (row, event) => this.hoverTimeline(row, event),
+      hovered: (row, event) => hoverTimeline(this, row, event),
+      singles: () => this.singleEvents.show(this),
+      single: (mark) => this.showSingle(mark),
     });
     this.table = new MomentTable(byId('block-table'), {block: (i) => this.showBlock(i), group: (name) => this.follow({event: this.choice.event, device: this.choice.device, tab: 'blocks', group: 'block', query: `^${escapePattern(name)}$`})});
     this.treemap = new Treemap(byId('treemap'), {hovered: showTip, chosen: (name) => this.searchFor(escapePattern(name))});
@@ -41,13 +45,17 @@ class ReportPage {
     const shown = before === undefined || timeline.what === undefined ? null : timeline.zoomed ? [timeline.from, timeline.to] : null;
     const atEnd = before !== undefined && timeline.row === before.rowCount - 1;
     const atPeak = before !== undefined && choice.event === before.peakEvent;
+    const block = choice.block >= 0 ? this.trace.blocks : undefined;
+    const sought = block && ['born', 'address', 'device'].map((name) => block[name][choice.block]);
     this.read(data);
     choice.trace = Math.min(choice.trace, this.traces.length - 1);
     const {devices} = this.trace;
     choice.device = Math.min(choice.device, Math.max(devices.length - 1, 0));
+    if (sought) choice.block = this.trace.placeOfBlock(...sought);
     if (atPeak) choice.event = -1;
     if (atEnd && !atPeak) choice.event = devices[choice.device].rows.event.at(-1);
     this.shownText = undefined;
+    this.singleEvents.isAnswered = true;
     this.asked = shown;
     this.openTrace(choice.trace, true);
   }
@@ -126,8 +134,8 @@ class ReportPage {
     radios('layers', LAYERS.map((key) => [key, t(key)]), choice.by, (by) => this.choose({by}));
     radios('across', ['time', 'events'].map((key) => [key, t(key)]), choice.x, (x) => this.choose({x}));
     radios('up-to', [['use', t('in use')], ['reserved', t('reserved')], ['capacity', t('capacity')]], choice.upTo, (upTo) => this.choose({upTo}));
-    this.timeline.show({device, by: choice.by, x: choice.x, upTo: choice.upTo, ...this.bands(), whole: this.whole()});
-    this.showLegend();
+    this.timeline.show({device, by: choice.by, x: choice.x, upTo: choice.upTo, ...bandsOf(this), whole: this.whole()});
+    showLegend(this);
     const event = choice.event >= 0 ? choice.event : device.peakEvent;
     this.timeline.choose(device.rowAt('event', event), false);
   }
@@ -136,39 +144,6 @@ class ReportPage {
     const {rows, rowCount} = this.device;
     const last = this.choice.x === 'time' ? rows.time_ns[rowCount - 1] : rows.event[rowCount - 1];
     return [0, Math.max(last * 1.01, 1)];
-  }
-
-  // Steps and stages below the picture. What happened outside of memory as lines in it.
-  bands() {
-    const {trace, device, choice} = this;
-    const place = (time) => (choice.x === 'time' ? time : device.rows.event[device.rowAt('time_ns', time)]);
-    const lane = (spans) => spans.map((span) => ({...span, from: place(span.start_ns), to: place(span.end_ns)}));
-    const lanes = [lane(trace.steps.map((step) => ({...step, label: `${t('step')} ${step.step}`, short: `${step.step}`}))),
-      lane(trace.stages.map((stage) => ({...stage, label: stage.stage, short: ''})))].filter((each) => each.length > 0);
-    const marks = trace.marks.filter(({kind}) => kind === 'mark').slice(0, 500).map((mark) => ({at: place(mark.time_ns), text: mark.text, bad: false}));
-    const ooms = trace.ooms.filter((oom) => oom.final && oom.device === device.number).map((oom) => ({at: place(oom.time_ns), text: `out of memory: ${formatBytes(oom.requested_bytes)} requested`, bad: true}));
-    return {lanes, marks: [...marks, ...ooms]};
-  }
-
-  showLegend() {
-    const {timeline, choice, device} = this;
-    const buttons = timeline.layers.map((layer, place) => {
-      const swatch = swatchElement(fillOf(choice.by, layer.name, place));
-      return element('button', {type: 'button', 'aria-pressed': String(!timeline.hidden.has(place)), title: `at most ${formatBytes(layer.highest)}`,
-        onclick: () => {
-          if (!timeline.hidden.delete(place)) timeline.hidden.add(place);
-          timeline.repaint();
-          this.showLegend();
-        },
-        onpointerenter: () => { timeline.lit = place; timeline.repaint(); },
-        onpointerleave: () => { timeline.lit = -1; timeline.repaint(); }}, swatch, nameElement(layerName(layer, choice.by)));
-    });
-    const line = (color, text) => {
-      const swatch = element('span', {class: 'swatch line'});
-      swatch.style.background = color;
-      return element('span', {class: 'aside choice'}, swatch, text);
-    };
-    byId('legend').replaceChildren(...buttons, line(this.theme.reserved, `${t('reserved')} + CUDA`), ...(device.capacity > 0 ? [line(this.theme.capacity, `${t('capacity')} ${formatBytes(device.capacity)}`)] : []));
   }
 
   chosen(row) {
@@ -190,21 +165,6 @@ class ReportPage {
       ` · ${trace.hasTimes ? formatTime(time) : ''}${step === undefined ? '' : `, ${t('step')} ${step.step}`}, event ${formatCount(this.choice.event)}`);
     this.showTab();
     this.remember();
-  }
-
-  hoverTimeline(row, event) {
-    if (row < 0 || event === undefined) return showTip(null);
-    const {device, choice, trace} = this;
-    const layers = this.timeline.layers.map((layer) => ({layer, bytes: layer.values[row]})).filter(({bytes}) => bytes > 0).sort((a, b) => b.bytes - a.bytes);
-    const at = this.timeline.painter.xOf(device.rows[this.timeline.column][row]);
-    const near = this.timeline.what.marks.filter((mark) => Math.abs(this.timeline.painter.xOf(mark.at) - at) < 5);
-    const step = trace.stepAt(device.rows.time_ns[row]);
-    return showTip([
-      `${formatBytes(device.held[row])} ${t('in use')}, ${formatBytes(device.rows.reserved[row])} ${t('reserved')}`,
-      `${formatTime(device.rows.time_ns[row])}${step === undefined ? '' : ` · ${t('step')} ${step.step}`} · event ${formatCount(device.rows.event[row])}`,
-      ...near.map(({text}) => text),
-      ...layers.slice(0, 8).map(({layer, bytes}) => `${formatBytes(bytes)}  ${layerName(layer, choice.by)}`),
-      ...(layers.length > 8 ? [`… ${layers.length - 8} ${t('others')}`] : [])], event);
   }
 
   matches(i) {
@@ -270,7 +230,7 @@ class ReportPage {
     const text = {
       leaks: () => leaksTab(trace, goTo, this.theme, choice.row), steps: () => stepsTab(trace, goTo), model: () => modelTab(trace), fragmentation: () => fragmentationTab(trace),
       modules: () => modulesTab(trace, (name) => { this.openTab('blocks'); this.searchFor(`^${escapePattern(name)}`); }),
-      runs: () => runsTab(this.traces, this.diff, (other) => this.openTrace(other.index, false)),
+      runs: () => runsTab(this.traces, this.diff, overlayElements(this), (other) => this.openTrace(other.index, false)),
     };
     const shownMoment = {...moment, rest: this.pattern === null ? moment.rest : 0};
     if (tab.key === 'blocks') {
@@ -301,6 +261,13 @@ class ReportPage {
     this.showTab();
     this.remember();
     if (i >= 0 && innerWidth <= NARROW) byId('block-details').scrollIntoView({block: 'nearest'});
+  }
+
+  // The block of a single event, in a view that can show it.
+  showSingle({of, i}) {
+    if (of !== 'blocks') return;
+    if (!TABS.find(({key}) => key === this.choice.tab).moment) this.choice.tab = 'blocks';
+    this.showBlock(i);
   }
 
   showDetails(tab) {
@@ -343,7 +310,7 @@ class ReportPage {
     if (this.moment === undefined) return;
     this.moment.theme = this.theme;
     this.timeline.repaint();
-    this.showLegend();
+    showLegend(this);
     this.showTab();
   }
 
@@ -392,7 +359,7 @@ class ReportPage {
 const served = document.body.dataset.served !== undefined;
 const live = served ? new LiveStrip() : null;
 (served ? live.data() : unpack(byId('data').textContent)).then((data) => {
-  const page = new ReportPage(data);
+  const page = new ReportPage(data, live === null ? null : (events) => live.ask(events));
   live?.follow((newer) => page.update(newer));
 }).catch((error) => {
   byId('waiting').textContent = `This page cannot be read: ${error.message}`;

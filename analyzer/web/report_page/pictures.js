@@ -4,7 +4,7 @@
 // Pictures as files: PNG from their canvas, SVG by painting once more on a context that writes it.
 
 function savePicture(page, kind) {
-  const pictures = {treemap: byId('treemap'), stacks: byId('stack-canvas'), addresses: byId('map')};
+  const pictures = {treemap: byId('treemap'), stacks: byId('stack-canvas'), addresses: byId('map'), runs: byId('overlay')};
   const canvas = pictures[page.choice.tab] ?? byId('timeline');
   const name = `${runName(page.trace).replace(/[^\w.-]+/g, '_')}.${pictures[page.choice.tab] ? page.choice.tab : 'timeline'}.${kind}`;
   if (kind === 'png') return canvas.toBlob((blob) => saveFile(name, blob));
@@ -13,12 +13,13 @@ function savePicture(page, kind) {
 
 // The picture of a tab, else the timeline, as SVG.
 function svgOf(page, tab) {
-  const box = {treemap: byId('tab-treemap'), stacks: byId('chart'), addresses: byId('map-box')}[tab] ?? byId('timeline-room');
+  const box = {treemap: byId('tab-treemap'), stacks: byId('chart'), addresses: byId('map-box'), runs: byId('overlay')?.parentElement}[tab] ?? byId('timeline-room');
   const [width, height] = [box.clientWidth, box.clientHeight];
   const context = new SvgContext(width, height);
   if (tab === 'treemap') page.treemap.paint(context, width, height);
   else if (tab === 'stacks') page.stacks.paintOn(context, width, height);
   else if (tab === 'addresses') page.map.paint(context, width, height, page.map.box.scrollTop);
+  else if (tab === 'runs' && byId('overlay') !== null) page.overlay.paint(context, width, height);
   else page.timeline.painter.paint(context, page.timeline.scene(width, height, page.theme));
   return context.text;
 }

@@ -5,7 +5,8 @@
 
 const MOST_CATEGORIES = 8; // that have a column each, where there are many runs
 
-function runsTab(traces, diff, open) {
+// overlay: what shows two runs on one axis
+function runsTab(traces, diff, overlay, open) {
   const rows = traces.flatMap((trace) => trace.devices.map((device) => {
     const report = trace.answers.report.devices.find((each) => each.device === device.number);
     const growing = (report?.leaks ?? []).filter((leak) => leak.status === 'growing').length;
@@ -27,7 +28,7 @@ function runsTab(traces, diff, open) {
   const names = [...new Set(atPeak.flatMap((parts) => [...parts.keys()]))]
     .sort((a, b) => Math.max(...atPeak.map((p) => p.get(b) ?? 0)) - Math.max(...atPeak.map((p) => p.get(a) ?? 0)));
   parts.push(sectionElement(`${t('Peak')}: ${t('category')}`, rows.length > 3 ? manyRunsTable(rows, atPeak, names, most) : fewRunsTable(rows, atPeak, names, most)));
-  return diff === null ? parts : [...diffParts(diff), ...parts];
+  return diff === null ? parts : [...diffParts(diff, overlay), ...parts];
 }
 
 // A row for each category, a column for each run.
@@ -54,10 +55,10 @@ function manyRunsTable(rows, atPeak, names, most) {
 }
 
 // What `gpumemshim diff` says of two traces.
-function diffParts(diff) {
+function diffParts(diff, overlay) {
   const rows = diff.lines.filter((row) => row.delta_bytes !== 0);
   const most = Math.max(...rows.map((row) => Math.abs(row.delta_bytes)), 1);
-  return [element('p', {}, element('strong', {}, nameElement(diff.headline))), tableElement([
+  return [element('p', {}, element('strong', {}, nameElement(diff.headline))), ...overlay, element('h3', {}, t('Between the peaks, by line')), tableElement([
     numberColumn('difference', (row) => Math.abs(row.delta_bytes), (row) => signedBytes(row.delta_bytes), {bar: (row) => Math.abs(row.delta_bytes) / most}),
     textColumn('change', (row) => row.change),
     bytesColumn('first', (row) => row.a_bytes),

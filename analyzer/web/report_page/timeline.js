@@ -6,7 +6,7 @@
 const NARROWEST_VIEW = 1e-7;  // of the whole run
 
 class Timeline {
-  // told: {chosen(row), viewed(), hovered(row, event)}
+  // told: {chosen(row), viewed(), hovered(row, event), singles() -> marks of single events or null, single(mark)}
   constructor(canvas, told) {
     this.canvas = canvas;
     this.told = told;
@@ -50,7 +50,16 @@ class Timeline {
   scene(width, height, theme) {
     const {device, by, x, lanes, marks} = this.what;
     return {device, layers: this.layers, by, x, from: this.from, to: this.to, top: this.top, hidden: this.hidden, lit: this.lit, lanes, marks,
-      row: this.row, brush: this.brush, width, height, theme};
+      singles: this.singles, row: this.row, brush: this.brush, width, height, theme};
+  }
+
+  get plotWidth() {
+    return Math.max(this.canvas.parentElement.clientWidth - PLOT.left - PLOT.right, 1);
+  }
+
+  // The single event under the pointer; undefined: none.
+  singleAt(event) {
+    return this.painter.singleAt(this.place(event));
   }
 
   repaint() {
@@ -64,6 +73,7 @@ class Timeline {
   paintNow() {
     const {clientWidth: width, clientHeight: height} = this.canvas.parentElement;
     if (width === 0) return;
+    this.singles = this.told.singles();
     this.painter.paint(prepareCanvas(this.canvas, width, height), this.scene(width, height, this.theme));
   }
 
@@ -140,8 +150,10 @@ class Timeline {
       const [from, to] = brush.map((at) => this.painter.valueAt(at)).sort((a, b) => a - b);
       this.view(from, to);
     } else if (Math.abs(x - pressed.x) <= 4) {
-      const row = this.painter.rowAt(x);
+      const single = this.painter.singleAt(x);
+      const row = single?.row ?? this.painter.rowAt(x);
       if (row >= 0) this.choose(row);
+      if (single !== undefined) this.told.single(single);
     }
   }
 

@@ -4,13 +4,13 @@
 // Paints a timeline on a context: a canvas', or one that writes SVG. Each column of pixels shows the highest row in it,
 // whole: its layers are those of one and the same moment, so that their sum was in use.
 
-const PLOT = {left: 76, right: 14, top: 10, band: 15, axis: 22};
+const PLOT = {left: 76, right: 14, top: 16, band: 15, axis: 22};
 const MOST_MARK = 40;  // characters
 const LABEL_FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif';
 
 class TimelinePainter {
   // scene: {device, layers, by, x: 'time' | 'events', from, to (of x), top (bytes), hidden: Set of layers, lit: place of a layer or -1,
-  //         lanes: [[{label, short, from, to}]], marks: [{at, text, bad}], row, brush: [from, to] or null, width, height, theme}
+  //         lanes: [[{label, short, from, to}]], marks: [{at, text, bad}], singles: of single_events.js or null, row, brush: [from, to] or null, width, height, theme}
   paint(context, scene) {
     this.context = context;
     this.scene = scene;
@@ -28,6 +28,7 @@ class TimelinePainter {
     this.paintTimes();
     scene.lanes.forEach((bands, lane) => this.paintBands(bands, lane));
     this.paintMarks();
+    paintSingleEvents(this);
     this.paintCursor();
   }
 
@@ -196,6 +197,16 @@ class TimelinePainter {
     context.lineTo(x + 5, plot.y - 9);
     context.lineTo(x, plot.y - 2);
     context.fill();
+  }
+
+  markX(mark) {
+    return this.xOf(this.scene.device.rows[this.scene.x === 'time' ? 'time_ns' : 'event'][mark.row]);
+  }
+
+  // The nearest single event; undefined: none is near.
+  singleAt(x) {
+    const near = (this.scene?.singles ?? []).map((mark) => ({mark, away: Math.abs(this.markX(mark) - x)})).filter(({away}) => away <= EVENT_ROOM);
+    return near.sort((a, b) => a.away - b.away)[0]?.mark;
   }
 
   // The row that a place of the picture shows; -1 outside of it and before the first.

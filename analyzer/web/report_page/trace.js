@@ -120,6 +120,7 @@ class Trace {
     this.blocks = readColumns(raw.blocks);
     this.segments = readColumns(raw.segments);
     this.devices = raw.devices.map((device) => new Device(device, raw.strings));
+    this.singleEvents = raw.single_events;
     this.steps = this.answers.steps.steps;
     this.stages = this.answers.stages.stages;
     this.marks = this.answers.timeline.marks;
@@ -155,6 +156,12 @@ class Trace {
     const key = `${device} ${event}`;
     if (this.alive.key !== key) this.alive = {key, list: this.aliveIn(this.blocks, device, event)};
     return this.alive.list;
+  }
+
+  // Of the block that began with an event; -1: it has no name here.
+  placeOfBlock(born, address, device) {
+    const {blocks} = this;
+    return blocks.born.findIndex((event, i) => event === born && blocks.address[i] === address && blocks.device[i] === device);
   }
 
   // The words of a block by property: what layers are named by.

@@ -13,6 +13,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/json_writer.h"
+#include "web/event_windows.h"
 #include "web/layers.h"
 #include "web/packed_data.h"
 #include "web/page_lives.h"
@@ -70,6 +71,74 @@ TEST(TimeRows, ThePinnedMomentTakesTheRowOfItsStretch) {
   EXPECT_EQ(rows.rows()[at].event, 45u);
 }
 
+TEST(TimeRows, ARunWithFewChangesIsExactAndALongerOneIsAsWithoutThat) {
+  for (const uint64_t events : {40u, 64u, 65u, 1'000u}) {
+    TimeRows exact(8, 64), plain(8);
+    for (uint64_t event = 0; event < events; ++event) {
+      for (TimeRows* const rows : {&exact, &plain}) rows->Observe(event, event, Allocated(1 + event % 7));
+    }
+    exact.Finish();
+    plain.Finish();
+    if (events <= 64) {
+      EXPECT_EQ(exact.rows().size(), events);
+    } else {
+      EXPECT_LE(exact.rows().size(), 10u) << events;
+      EXPECT_GT(exact.changes_in_row(), 1u);
+    }
+    EXPECT_EQ(exact.rows().back().values.allocated, plain.rows().back().values.allocated);
+  }
+}
+
+TEST(TimeRows, SingleEventsAreRowsOfTheirOwnAndNoPeakBesideThemIsLost) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 50; ++round) {
+    const uint64_t from = random() % 900, until = from + random() % 100, pinned = random() % 1'000;
+    TimeRows rows(16);
+    std::vector<uint64_t> bytes;
+    for (uint64_t event = 0; event < 1'000; ++event) {
+      bytes.push_back(1 + random() % 1'000'000);
+      rows.Observe(event, event, Allocated(bytes.back()), from <= event && event < until);
+    }
+    rows.Pin(pinned, pinned, Allocated(bytes[pinned]));
+    rows.Finish();
+    uint64_t before = 0, singles = 0, most = 0;
+    for (const TimeRow& row : rows.rows()) {
+      EXPECT_TRUE(row.event > before || &row == rows.rows().data());
+      EXPECT_EQ(row.values.allocated, bytes[row.event]);
+      singles += from <= row.event && row.event < until ? 1 : 0;
+      before = row.event;
+      most = std::max(most, row.most_total);
+    }
+    EXPECT_EQ(singles, until - from);
+    EXPECT_EQ(most, *std::max_element(bytes.begin(), bytes.end()) + 100);
+  }
+}
+
+TEST(EventWindows, AreApartAndNoLongerThanThereIsRoomFor) {
+  EventWindows windows(100);
+  windows.Add(50, 80);
+  windows.Add(10, 20);
+  windows.Add(75, 90);    // a part of it is there
+  windows.Add(200, 250);  // 100 in all
+  windows.Add(300, 301);  // no room
+  windows.Add(9, 9);      // nothing
+  EXPECT_THAT(windows.ranges(), ElementsAre(EventRange{10, 20}, EventRange{50, 90}, EventRange{200, 250}));
+  windows.Add(12, 60);
+  EXPECT_EQ(windows.ranges().size(), 3u) << "with what lies between it would be too long";
+  for (const uint64_t event : {10, 19, 50, 89, 200, 249}) EXPECT_TRUE(windows.Has(event)) << event;
+  for (const uint64_t event : {0, 9, 20, 49, 90, 199, 250, 300}) EXPECT_FALSE(windows.Has(event)) << event;
+}
+
+TEST(EventRange, IsTwoNumbersOfWhichTheFirstIsSmaller) {
+  const auto range = ParseEventRange("1200-1500");
+  ASSERT_TRUE(range.ok());
+  EXPECT_EQ(*range, (EventRange{1200, 1500}));
+  EXPECT_TRUE(ParseEventRange("0-4096").ok());
+  for (const char* text : {"", "-", "5", "5-", "-5", "5-5", "6-5", "0-4097", "+1-2", " 1-2", "1-2 ", "1--2", "1-2-3",
+                           "0x1-0x2", "1-99999999999999999999", "\xff-1"})
+    EXPECT_FALSE(ParseEventRange(text).ok()) << text;
+}
+
 TEST(Layers, ChangesAddUpToWhatIsThere) {
   Layers layers;
   layers.Add(1, 0, 3, 100);
@@ -112,17 +181,34 @@ PageLife OfSize(uint64_t size) {
 
 TEST(PageLives, KeepsWhatIsWantedThenTheLargest) {
   PageLives lives(4);
-  for (uint64_t size = 1; size <= 100; ++size) lives.Add(OfSize(size), size == 3 || size == 50);
+  for (uint64_t size = 1; size <= 100; ++size)
+    lives.Add(OfSize(size), size == 3    ? PageLives::Use::kOfMoment
+                            : size == 50 ? PageLives::Use::kOfEvent
+                                         : PageLives::Use::kNone);
   lives.Finish();
   std::vector<uint64_t> sizes;
   for (const PageLife& life : lives.lives()) sizes.push_back(life.life.size);
   EXPECT_THAT(sizes, ElementsAre(100, 99, 50, 3));  // in the order of their birth
   EXPECT_EQ(lives.left_out(), 96u);
+  EXPECT_TRUE(lives.has_events());
+}
+
+TEST(PageLives, SaysWhereLivesOfSingleEventsHaveNoRoom) {
+  PageLives lives(4);
+  for (uint64_t size = 1; size <= 9; ++size)
+    lives.Add(OfSize(size), size < 4 ? PageLives::Use::kOfEvent : PageLives::Use::kOfMoment);
+  lives.Finish();
+  EXPECT_TRUE(lives.has_events()) << "what is alive at a moment has less right to stay";
+  EXPECT_EQ(lives.left_out(), 5u);
+  PageLives too_few(4);
+  for (uint64_t size = 1; size <= 5; ++size) too_few.Add(OfSize(size), PageLives::Use::kOfEvent);
+  too_few.Finish();
+  EXPECT_FALSE(too_few.has_events());
 }
 
 TEST(PageLives, OfEqualOnesTheFirstStay) {
   PageLives lives(3);
-  for (int i = 0; i < 20; ++i) lives.Add(OfSize(8), false);
+  for (int i = 0; i < 20; ++i) lives.Add(OfSize(8), PageLives::Use::kNone);
   lives.Finish();
   EXPECT_EQ(lives.lives().size(), 3u);
   EXPECT_EQ(lives.left_out(), 17u);

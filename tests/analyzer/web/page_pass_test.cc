@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -97,7 +98,7 @@ std::vector<uint64_t> Sums(PageDevice* device, PageLayer by, size_t most) {
 
 TEST(PagePass, LayersOfEachPropertyAddUpToWhatWasHeldInEachRow) {
   for (const int events : {1, 30, 4'000}) {
-    Passed passed = Of(Random(static_cast<uint32_t>(events), events), {256, 40'000, 100});
+    Passed passed = Of(Random(static_cast<uint32_t>(events), events), {256, 40'000, 100, 0, 0, {}});
     for (PageDevice& device : passed.pass->devices()) {
       std::vector<uint64_t> held;
       for (const TimeRow& row : device.rows.rows()) held.push_back(row.values.allocated + row.values.other);
@@ -112,7 +113,7 @@ TEST(PagePass, LayersOfEachPropertyAddUpToWhatWasHeldInEachRow) {
 }
 
 TEST(PagePass, ThePeakIsARowAndItsBlocksAreAllThere) {
-  Passed passed = Of(Random(5, 4'000), {64, 5'000, 100});
+  Passed passed = Of(Random(5, 4'000), {64, 5'000, 100, 0, 0, {}});
   ASSERT_EQ(passed.loaded->analysis.devices.size(), 2u);
   for (const DeviceAnalysis& device : passed.loaded->analysis.devices) {
     const LiveSet& peak = device.at_peak_allocated;
@@ -179,9 +180,57 @@ TEST(PagePass, IsTheSameFromLivesThatAreKept) {
   }
 }
 
+// In the stretches that a page says, every block that began or ended is there, and each change is a row that the layers
+// add up to.
+TEST(PagePass, SingleEventsAreAllThereInTheStretchesThatItSays) {
+  const std::string path = Random(6, 12'000);
+  Passed all = Of(path, {8'192, 40'000, 20'000, 16'384, 0, {}});
+  ASSERT_EQ(all.pass->SingleEvents(), (std::vector<EventRange>{{0, all.pass->events()}}));
+  const PageLimits limits{64, 6'500, 20'000, 0, 8'192, {1'000, 1'100}};
+  Passed some = Of(path, limits);
+  const std::vector<EventRange> stretches = some.pass->SingleEvents();
+  ASSERT_FALSE(stretches.empty());
+  EventWindows windows(1 << 20);
+  for (const EventRange& stretch : stretches) windows.Add(stretch.from, stretch.until);
+  EXPECT_TRUE(windows.Has(1'000) && windows.Has(1'099));
+  for (const DeviceAnalysis& device : some.loaded->analysis.devices)
+    EXPECT_TRUE(windows.Has(device.at_peak_allocated.event_index));
+  EXPECT_GT(some.pass->blocks().left_out(), 0u);
+  const auto events = [&windows](const PageLives& lives) {
+    std::vector<std::pair<uint64_t, uint64_t>> seen;
+    for (const PageLife& each : lives.lives()) {
+      if (windows.Has(each.life.born)) seen.emplace_back(each.life.born, each.life.address);
+      if (each.life.end_ns != 0 && windows.Has(each.life.end)) seen.emplace_back(each.life.end, each.life.address);
+    }
+    std::sort(seen.begin(), seen.end());
+    return seen;
+  };
+  EXPECT_EQ(events(some.pass->blocks()), events(all.pass->blocks()));
+  EXPECT_EQ(events(some.pass->segments()), events(all.pass->segments()));
+  for (size_t i = 0; i < 2; ++i) {
+    const auto rows = [&windows](Passed* passed, size_t device) {
+      std::vector<std::pair<uint64_t, uint64_t>> seen;
+      for (const TimeRow& row : passed->pass->devices()[device].rows.rows()) {
+        if (windows.Has(row.event)) seen.emplace_back(row.event, row.values.allocated + row.values.other);
+      }
+      return seen;
+    };
+    EXPECT_EQ(rows(&some, i), rows(&all, i));
+    PageDevice& device = some.pass->devices()[i];
+    std::vector<uint64_t> held, sums = Sums(&device, PageLayer::kCategory, 7);
+    for (const TimeRow& row : device.rows.rows()) held.push_back(row.values.allocated + row.values.other);
+    sums[0] = held[0];
+    EXPECT_EQ(sums, held);
+  }
+}
+
+TEST(PagePass, WithoutRoomForTheirBlocksNoSingleEventsAreSaid) {
+  EXPECT_TRUE(Of(Random(6, 4'000), {64, 50, 100, 0, 0, {1'000, 2'000}}).pass->SingleEvents().empty());
+}
+
 TEST(PagePass, FewBlocksByNameLeaveTheSumsWhole) {
   const std::string path = Random(9, 3'000);
-  Passed all = Of(path), few = Of(path, {256, 10, 100});
+  Passed all = Of(path), few = Of(path, {256, 10, 100, 0, 0, {}});
   EXPECT_EQ(few.pass->blocks().lives().size(), 10u);
   EXPECT_EQ(few.pass->blocks().left_out() + 10, all.pass->blocks().lives().size());
   EXPECT_EQ(Sums(&few.pass->devices()[0], PageLayer::kLine, 5).size(), few.pass->devices()[0].rows.rows().size());

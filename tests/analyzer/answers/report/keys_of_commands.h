@@ -154,8 +154,8 @@ inline const std::set<std::string> kFlameKeys = {
 
 // Keys of html, which tests/e2e/html_test.py reads.
 inline const std::set<std::string> kHtmlKeys = {
-    "answers", "born", "category_colors", "changes_in_row", "color",     "died_ns", "diff", "hatch",
-    "highest", "keys", "layers",          "palette",        "requested", "row",     "size", "traces"};
+    "answers", "born",   "category_colors", "changes_in_row", "color", "died_ns",       "diff", "hatch", "highest",
+    "keys",    "layers", "palette",         "requested",      "row",   "single_events", "size", "traces"};
 
 // Keys of symbolize, and of series of files, which the example is not.
 inline const std::set<std::string> kKeysOfSymbolizeAndSeries = {
