@@ -8,5 +8,6 @@ gpumem_phrases_zh_begin:
         .incbin GPUMEM_ZH_ANSWERS
         .incbin GPUMEM_ZH_CHECKS
         .incbin GPUMEM_ZH_HELP
+        .incbin GPUMEM_ZH_PAGES
 gpumem_phrases_zh_end:
         .section .note.GNU-stack, "", @progbits

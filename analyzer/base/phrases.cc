@@ -229,6 +229,7 @@ void Phrases::Add(absl::string_view english, absl::string_view translated, size_
       mistakes_.push_back(absl::StrCat(line, ": ", english, " is there twice"));
     return;
   }
+  with_holes_.emplace(english, translated);
   const bool begins_open = phrase.pieces.front().literals.size() != 1;
   const absl::string_view begin = begins_open ? "" : FirstWord(phrase.pieces.front().literals[0]);
   // A word that goes on in a hole is none.
@@ -337,6 +338,13 @@ std::string Phrases::InDepth(absl::string_view text, int depth) const {
 std::string Phrases::InCell(absl::string_view text) const {
   std::string found;
   return Find(text, 0, /*of_several_words=*/true, &found) ? found : std::string(text);
+}
+
+const std::string* Phrases::Whole(absl::string_view english) const {
+  for (const auto* const table : {&exact_, &with_holes_}) {
+    if (const auto it = table->find(english); it != table->end()) return &it->second;
+  }
+  return nullptr;
 }
 
 std::string Phrases::In(absl::string_view text) const { return InDepth(text, 0); }

@@ -52,6 +52,9 @@ class Phrases {
   std::string InLines(absl::string_view text) const;
   // Of a cell that may be a name of the user's: only where a phrase of several words fits all of it.
   std::string InCell(absl::string_view text) const;
+  // What stands for a phrase that is in the table as `english`, with the same holes; nullptr where none is. For
+  // programs that fill the holes themselves: the scripts of the pages.
+  const std::string* Whole(absl::string_view english) const;
   // Whether the cells of the column of that title (in English) are words.
   bool HasWords(absl::string_view title) const { return cells_.count(std::string(title)) != 0; }
   // Lines of the table that cannot be read, each with its number. For tests.
@@ -72,6 +75,7 @@ class Phrases {
 
   std::map<std::string, std::vector<Phrase>, std::less<>> by_begin_;  // the first word; "" = it begins with a hole
   std::map<std::string, std::string, std::less<>> exact_;
+  std::map<std::string, std::string, std::less<>> with_holes_;  // as they stand in the table
   std::set<std::string> cells_;
   std::vector<std::string> mistakes_;
 };
@@ -80,6 +84,9 @@ class Phrases {
 inline std::string InWords(const Phrases* phrases, absl::string_view text) {
   return phrases == nullptr ? std::string(text) : phrases->In(text);
 }
+
+// "en", or the language of `phrases`, as pages name it.
+inline absl::string_view LanguageOf(const Phrases* phrases) { return phrases == nullptr ? "en" : "zh"; }
 
 }  // namespace gpumem
 

@@ -3,7 +3,7 @@
 //
 // A built page (cmake/GpumemEmbedPage.cmake) with its data. Pure function.
 //
-//   FillPage(page, R"({"some":"data"})");   // in the place of @DATA@
+//   FillPage(page, R"({"some":"data"})", "en");   // in the place of @DATA@; the language that the page opens in
 
 #ifndef GPUMEM_ANALYZER_RENDER_FILL_PAGE_H_
 #define GPUMEM_ANALYZER_RENDER_FILL_PAGE_H_
@@ -17,11 +17,14 @@
 namespace gpumem {
 
 // `data` must hold no `<`, which could end the script that it stands in.
-inline std::string FillPage(absl::string_view page, absl::string_view data) {
-  constexpr absl::string_view kPlace = "@DATA@";
-  const size_t at = page.find(kPlace);
-  if (at == absl::string_view::npos || data.find('<') != absl::string_view::npos) abort();  // a bug of ours
-  return absl::StrCat(page.substr(0, at), data, page.substr(at + kPlace.size()));
+inline std::string FillPage(absl::string_view page, absl::string_view data, absl::string_view language) {
+  constexpr absl::string_view kPlace = "@DATA@", kLanguage = "<html lang=\"en\">";
+  const size_t head = page.find(kLanguage), at = page.find(kPlace);
+  const bool is_whole = head < at && at != absl::string_view::npos;
+  if (!is_whole || data.find('<') != absl::string_view::npos) abort();  // a bug of ours
+  const size_t body = head + kLanguage.size();
+  return absl::StrCat(page.substr(0, head), "<html lang=\"", language, "\">", page.substr(body, at - body), data,
+                      page.substr(at + kPlace.size()));
 }
 
 }  // namespace gpumem

@@ -15,7 +15,9 @@
 #include "render/columns.h"
 #include "render/draw.h"
 #include "web/flame_about.h"
+#include "web/flame_page.h"
 #include "web/frame_columns.h"
+#include "web/page_words.h"
 #include "web/trace_about.h"
 
 namespace gpumem {
@@ -55,7 +57,7 @@ class Runs {
 class FlameDataWriter {
  public:
   FlameDataWriter(const FlameInput& input, const FlameTree& tree, JsonWriter* json)
-      : input_(input), tree_(tree), json_(json) {}
+      : input_(input), tree_(tree), words_(FlamePageSource()), json_(json) {}
 
   void Write() {
     WriteAbout();
@@ -64,6 +66,7 @@ class FlameDataWriter {
     WriteFrames();
     strings_.Write("strings", json_);
     WriteLabels();
+    words_.Write(json_);
   }
 
  private:
@@ -75,12 +78,16 @@ class FlameDataWriter {
   void WriteNodes();
   void WriteFrames();
   void WriteLabels();
+  // A text for people, which the page words in its reader's language.
+  void WriteSaid(absl::string_view key, const std::string& text);
+  void WriteSaid(const std::string& text);
   std::optional<int> StartDevice() const;
   std::string DeviceText(int device) const;
   std::string ThreadText(uint32_t thread) const;
 
   const FlameInput& input_;
   const FlameTree& tree_;
+  PageWords words_;
   JsonWriter* json_;
   StringTable strings_;
   PlaceTable<uint32_t> frames_, threads_;
@@ -97,8 +104,8 @@ void FlameDataWriter::WriteAbout() {
   json_->Field("generator", input_.generator);
   json_->Field("simulated", IsSimulated(analysis));
   json_->Field("lossless", losses.empty());
-  WriteJsonRemarks("facts", TraceFacts(*input_.report), json_);
-  WriteJsonRemarks("warnings", FlameWarnings(input_, tree_), json_);
+  WriteJsonRemarks("facts", TraceFacts(*input_.report), &words_, json_);
+  WriteJsonRemarks("warnings", FlameWarnings(input_, tree_), &words_, json_);
   json_->EndObject();
   const FlameStart& start = input_.start;
   json_->Key("start");
@@ -136,9 +143,9 @@ void FlameDataWriter::WriteView(size_t place) {
   const ViewWords words = WordsOf(aggregated.mode, input_.temporary_threshold);
   json_->BeginObject();
   json_->Field("mode", ViewModeName(aggregated.mode));
-  json_->Field("label", words.label);
-  json_->Field("meaning", words.meaning);
-  json_->Field("empty", words.empty);
+  WriteSaid("label", words.label);
+  WriteSaid("meaning", words.meaning);
+  WriteSaid("empty", words.empty);
   json_->Key("counted");
   json_->BeginArray(JsonLayout::kOneLine);
   json_->Value(words.one);
@@ -163,7 +170,7 @@ void FlameDataWriter::WriteMoments(const AggregatedStacks& view, const FlameView
     json_->Field("device", devices_.Place(device.device));
     json_->Field("measure", ViewMeasureName(device.measure));
     json_->Field("time_ns", input_.report->Since(device.time_ns));
-    json_->Field("text", ShownName(MomentText(view, device, weights[device.device], input_)));
+    WriteSaid("text", ShownName(MomentText(view, device, weights[device.device], input_)));
     json_->EndObject();
   }
   json_->EndArray();
@@ -206,10 +213,10 @@ void FlameDataWriter::WriteFrames() {
   FrameColumns columns;
   for (const uint32_t index : frames_.list()) {
     if (index == FlameTree::kMerged) {
-      columns.Add(merged, kKindMerged, &strings_);
+      columns.Add(merged, kKindMerged, &words_, &strings_);
     } else {
       const ViewFrame& frame = input_.frames->frame(index);
-      columns.Add(frame, static_cast<uint64_t>(frame.kind), &strings_);
+      columns.Add(frame, static_cast<uint64_t>(frame.kind), &words_, &strings_);
     }
   }
   columns.Write(json_);
@@ -230,14 +237,24 @@ std::string FlameDataWriter::ThreadText(uint32_t thread) const {
   return absl::StrCat("thread ", info->tid, info->name.empty() ? "" : " ", info->name);
 }
 
+void FlameDataWriter::WriteSaid(absl::string_view key, const std::string& text) {
+  json_->Key(key);
+  WriteSaid(text);
+}
+
+void FlameDataWriter::WriteSaid(const std::string& text) {
+  words_.Add(text);
+  json_->Value(text);
+}
+
 void FlameDataWriter::WriteLabels() {
   json_->Key("devices");
   json_->BeginArray(JsonLayout::kOneLine);
-  for (const int device : devices_.list()) json_->Value(ShownName(DeviceText(device)));
+  for (const int device : devices_.list()) WriteSaid(ShownName(DeviceText(device)));
   json_->EndArray();
   json_->Key("threads");
   json_->BeginArray(JsonLayout::kOneLine);
-  for (const uint32_t thread : threads_.list()) json_->Value(ShownName(ThreadText(thread)));
+  for (const uint32_t thread : threads_.list()) WriteSaid(ShownName(ThreadText(thread)));
   json_->EndArray();
 }
 

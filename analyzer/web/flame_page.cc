@@ -10,9 +10,12 @@ extern "C" const char gpumem_flame_page_begin[], gpumem_flame_page_end[];
 
 namespace gpumem {
 
-std::string FlamePage(absl::string_view data) {
-  const auto size = static_cast<size_t>(gpumem_flame_page_end - gpumem_flame_page_begin);
-  return FillPage(absl::string_view(gpumem_flame_page_begin, size), data);
+absl::string_view FlamePageSource() {
+  return {gpumem_flame_page_begin, static_cast<size_t>(gpumem_flame_page_end - gpumem_flame_page_begin)};
+}
+
+std::string FlamePage(absl::string_view data, absl::string_view language) {
+  return FillPage(FlamePageSource(), data, language);
 }
 
 }  // namespace gpumem

@@ -15,7 +15,11 @@
 namespace gpumem {
 
 // `data` is FlameData's: it must hold no `<`.
-std::string FlamePage(absl::string_view data);
+// `language`: the one that it opens in, "en" or "zh"; both are in it.
+std::string FlamePage(absl::string_view data, absl::string_view language);
+
+// The page as it was built, for the words in it.
+absl::string_view FlamePageSource();
 
 }  // namespace gpumem
 

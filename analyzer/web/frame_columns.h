@@ -4,7 +4,7 @@
 // The frames of a page's data, as its scripts read them (flame_page/data.js, Frames). Not thread-safe; a value.
 //
 //   FrameColumns columns;
-//   columns.Add(frames.frame(i), static_cast<uint64_t>(frames.frame(i).kind), &strings);
+//   columns.Add(frames.frame(i), static_cast<uint64_t>(frames.frame(i).kind), &words, &strings);
 //   columns.Write(&json);   // "frames": {...}
 
 #ifndef GPUMEM_ANALYZER_WEB_FRAME_COLUMNS_H_
@@ -14,14 +14,17 @@
 
 #include "answers/views/frame_table.h"
 #include "render/columns.h"
+#include "web/page_words.h"
 
 namespace gpumem {
 
 class FrameColumns {
  public:
   // `kind`: FrameClass, or what a page has beyond.
-  void Add(const ViewFrame& frame, uint64_t kind, StringTable* strings) {
-    function_.Add(strings->Place(frame.function.empty() ? frame.label : frame.function));
+  void Add(const ViewFrame& frame, uint64_t kind, PageWords* words, StringTable* strings) {
+    const std::string& function = frame.function.empty() ? frame.label : frame.function;
+    words->AddCell(function);
+    function_.Add(strings->Place(function));
     file_.Add(strings->Place(frame.file));
     path_.Add(strings->Place(frame.path == frame.file ? "" : frame.path));
     line_.Add(frame.line);

@@ -4,6 +4,7 @@
 #include "web/page_data.h"
 
 #include <cstdint>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,8 @@
 #include "render/columns.h"
 #include "web/category_colors.h"
 #include "web/frame_columns.h"
+#include "web/page_words.h"
+#include "web/report_page.h"
 #include "web/trace_about.h"
 
 namespace gpumem {
@@ -26,9 +29,10 @@ std::string ColorText(const Fill& fill) { return absl::StrCat("#", absl::Hex(fil
 
 class PageDataWriter {
  public:
-  PageDataWriter(const PageInput& input, JsonWriter* json)
+  PageDataWriter(const PageInput& input, PageWords* words, JsonWriter* json)
       : input_(input),
         loaded_(*input.loaded),
+        words_(words),
         json_(json),
         source_(&input.loaded->stacks, input.loaded->symbolizer.get()),
         frames_(&source_, FrameRules(), loaded_.analysis.process.working_directory) {}
@@ -46,6 +50,7 @@ class PageDataWriter {
     json_->Key("answers");
     json_->BeginObject();
     for (const auto& [command, answer] : input_.answers) {
+      words_->AddAnswer(answer);
       json_->Key(command);
       json_->Raw(absl::StripTrailingAsciiWhitespace(answer));
     }
@@ -66,10 +71,12 @@ class PageDataWriter {
 
   const PageInput& input_;
   const LoadedTrace& loaded_;
+  PageWords* words_;
   JsonWriter* json_;
   SymbolizedFrames source_;
   FrameTable frames_;
   StringTable strings_;
+  std::set<uint32_t> said_lines_;  // that words_ knows of
   PlaceTable<uint64_t> stacks_;
   std::vector<AggregatedStack> stack_rows_;  // of `stacks_`, with what its first user knows of its thread
 };
@@ -85,8 +92,8 @@ void PageDataWriter::WriteAbout() {
   json_->Field("lossless", LossLines(loaded_.input).empty());
   json_->Field("events", input_.pass->events());
   json_->Field("end_event", input_.pass->end_event());
-  WriteJsonRemarks("facts", TraceFacts(loaded_.input), json_);
-  WriteJsonRemarks("warnings", TraceWarnings(loaded_.input), json_);
+  WriteJsonRemarks("facts", TraceFacts(loaded_.input), words_, json_);
+  WriteJsonRemarks("warnings", TraceWarnings(loaded_.input), words_, json_);
   json_->EndObject();
 }
 
@@ -153,9 +160,11 @@ void PageDataWriter::WriteLayer(const Layer& layer, size_t rows, PageLayer by) {
     row.AddStep(change.row);
     bytes.Add(change.bytes);
   }
+  const std::string name = layer.key == kOtherKeys ? "" : input_.pass->KeyText(by, layer.key);
+  if (by == PageLayer::kCategory || by == PageLayer::kStream) words_->Add(name);
   json_->BeginObject();
   json_->Key("name");  // null: all others, "": not known
-  layer.key == kOtherKeys ? json_->Null() : json_->Value(strings_.Place(input_.pass->KeyText(by, layer.key)));
+  layer.key == kOtherKeys ? json_->Null() : json_->Value(strings_.Place(name));
   json_->Field("keys", layer.keys);
   json_->Field("highest", layer.highest);
   row.Write("row", json_);
@@ -193,7 +202,9 @@ void PageDataWriter::WriteLives(absl::string_view key, const PageLives& lives) {
     category.Add(strings_.Place(CategoryTitle(row.category)));
     evidence.Add(strings_.Place(EvidenceName(row.evidence)));
     module.Add(strings_.Place(input_.pass->KeyText(PageLayer::kModule, row.module)));
-    line.Add(strings_.Place(input_.pass->KeyText(PageLayer::kLine, row.line)));
+    const std::string line_text = input_.pass->KeyText(PageLayer::kLine, row.line);
+    if (said_lines_.insert(row.line).second) words_->AddCell(line_text);
+    line.Add(strings_.Place(line_text));
     const uint32_t place = stacks_.Place(row.stack_id);
     if (place == stack_rows_.size()) {
       stack_rows_.push_back({row.stack_id, row.device, life.thread, life.api, 0, {}, 0});
@@ -234,7 +245,7 @@ void PageDataWriter::WriteStacks() {
 void PageDataWriter::WriteFrames() {
   FrameColumns columns;
   for (uint32_t i = 0; i < frames_.size(); ++i)
-    columns.Add(frames_.frame(i), static_cast<uint64_t>(frames_.frame(i).kind), &strings_);
+    columns.Add(frames_.frame(i), static_cast<uint64_t>(frames_.frame(i).kind), words_, &strings_);
   columns.Write(json_);
 }
 
@@ -263,8 +274,13 @@ std::string PageData(const std::vector<PageInput>& traces, absl::string_view dif
   diff.empty() ? json.Null() : json.Raw(absl::StripTrailingAsciiWhitespace(diff));
   json.Key("traces");
   json.BeginArray();
-  for (const PageInput& trace : traces) PageDataWriter(trace, &json).Write();
+  PageWords words(ReportPageSource());
+  for (size_t i = 0; i < kCategories; ++i) words.Add(CategoryTitle(static_cast<Category>(i)));
+  for (size_t i = 0; i < kEvidences; ++i) words.Add(EvidenceName(static_cast<Evidence>(i)));
+  if (!diff.empty()) words.AddAnswer(diff);
+  for (const PageInput& trace : traces) PageDataWriter(trace, &words, &json).Write();
   json.EndArray();
+  words.Write(&json);
   json.EndObject();
   return data;
 }

@@ -27,8 +27,8 @@ struct PageInput {
   std::vector<std::pair<std::string, std::string>> answers;  // command, what its --json says
 };
 
-// One JSON object: {"schema_version", "generator", "diff", "traces": [one of each input]}. `diff`: what `gpumemshim
-// diff
+// One JSON object: {"schema_version", "generator", "diff", "traces": [one of each input], "words"}. `diff`: what
+// `gpumemshim diff
 // --json` says of two traces, "" = nothing.
 std::string PageData(const std::vector<PageInput>& traces, absl::string_view diff, absl::string_view generator);
 

@@ -11,20 +11,18 @@ extern "C" const char gpumem_report_page_begin[], gpumem_report_page_end[];
 
 namespace gpumem {
 
-namespace {
-
-absl::string_view EmbeddedReportPage() {
+absl::string_view ReportPageSource() {
   return {gpumem_report_page_begin, static_cast<size_t>(gpumem_report_page_end - gpumem_report_page_begin)};
 }
 
-}  // namespace
+std::string ReportPage(absl::string_view data, absl::string_view language) {
+  return FillPage(ReportPageSource(), data, language);
+}
 
-std::string ReportPage(absl::string_view data) { return FillPage(EmbeddedReportPage(), data); }
-
-std::string ServedReportPage() {
+std::string ServedReportPage(absl::string_view language) {
   // Both stand once in page.html; a script has no `<`.
   return absl::StrReplaceAll(
-      FillPage(EmbeddedReportPage(), ""),
+      FillPage(ReportPageSource(), "", language),
       {{"default-src 'none';", "default-src 'none'; connect-src 'self';"}, {"<body>", "<body data-served=\"yes\">"}});
 }
 

@@ -68,10 +68,12 @@ std::vector<Remark> TraceWarnings(const ReportInput& input) {
   return warnings;
 }
 
-void WriteJsonRemarks(absl::string_view key, const std::vector<Remark>& remarks, JsonWriter* json) {
+void WriteJsonRemarks(absl::string_view key, const std::vector<Remark>& remarks, PageWords* words, JsonWriter* json) {
   json->Key(key);
   json->BeginArray();
   for (const Remark& remark : remarks) {
+    words->Add(ShownName(remark.lead));
+    words->Add(ShownName(remark.text));
     json->BeginObject(JsonLayout::kOneLine);
     json->Field("lead", ShownName(remark.lead));
     json->Field("text", ShownName(remark.text));

@@ -15,6 +15,7 @@
 #include "answers/report/state.h"
 #include "base/json_writer.h"
 #include "ledger/load/input.h"
+#include "web/page_words.h"
 
 namespace gpumem {
 
@@ -24,8 +25,8 @@ std::vector<Remark> TraceFacts(const ReportInput& input);
 // Damage, losses, a window, a trace that is a copy or goes on.
 std::vector<Remark> TraceWarnings(const ReportInput& input);
 
-// "warnings": [{"lead", "text", "level"}], level one of alarm, warning, note. Text is safe to show.
-void WriteJsonRemarks(absl::string_view key, const std::vector<Remark>& remarks, JsonWriter* json);
+// "warnings": [{"lead", "text", "level"}], level one of alarm, warning, note. Text is safe to show, and in `words`.
+void WriteJsonRemarks(absl::string_view key, const std::vector<Remark>& remarks, PageWords* words, JsonWriter* json);
 
 }  // namespace gpumem
 

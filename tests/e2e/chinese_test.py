@@ -38,7 +38,7 @@ TERMS = set(
     """gpu gpus cpu cuda nvidia cupti cublas cudnn nccl nvml nvtx pytorch torch python json jsonl csv html svg png pdf sql yaml toml markdown parquet arrow duckdb sqlite
     prometheus openmetrics grafana chrome chromium perfetto speedscope pprof rmm hta mcp api url http https tcp ipc pid uid id ip xml junit github ci cli ui url
     ddp fsdp zero peft lora adapter adam adamw sgd opacus dp transformer transformers huggingface megatron deepspeed vllm triton inductor dynamo compile autograd autocast amp
-    kv bf fp int bfloat float uint bool nan inf ok utf ascii linux unix windows wsl docker kubernetes slurm torchrun mpi glibc ptrace dlopen ld elf dwarf
+    kv bf fp int bfloat float uint bool nan inf ok utf ascii linux unix windows wsl docker kubernetes slurm torchrun mpi glibc libunwind ptrace dlopen ld elf dwarf
     simcuda gpumemshim gpumem nsight memray memory_viz jq grep gdb git pip wheel uvm rss vram oom gc gil shell bash ctrl c
     b kb mb gb tb kib mib gib tib pib ns us ms s min h d x k m g utc tflops mig ecc pcie nvlink sm
     h100 h200 a100 v100 rank ranks dp_sgd master tensor adam8bit cache jit dtype lr zip xz gzip pickle ipython jupyter notebook batch micro logits token tokens expandable segments external
@@ -53,6 +53,7 @@ OURS = set(
 )
 
 _CODE = [
+    r"\b\w+(?:\[[^\]]*\]|\.\w+)*\[[^\]]*\](?:\.\w+)*",  # history[*].grad_fn
     r"`[^`]*`", r"'[^']*'", r"“[^”]*”", r'"[^"]*"',
     r"gpumemshim(?: (?:run|report|flame|leaks|plan|attach|doctor|at|explain|html|plot|tree|table|sql|diff|ranks|check|replay|simulate|sweep|live|serve|ctl|mcp|import|"
     r"export|bundle|PID (?:start|stop|dump|status|owners)|(?:--|tensors) [A-Z]+|peak|timeline|oom|fragmentation|steps|stages|modules|model|sizes|forecast|info|-\S+|[A-Z]+(?=\W|$)|(?:--|tensors) [A-Z]+|PID (?:start|stop|dump|status|owners)|\S*[./]\S*))*",

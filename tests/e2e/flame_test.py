@@ -138,7 +138,7 @@ class SmallTest(PageTest):
         self.assertEqual(self.coloured(PINK)["count"], 0)
         self.assertEqual(self.search("linear|remember"), "10 MiB, 63 % of all, in 2 boxes")
         self.assertGreater(self.coloured(PINK)["count"], 0.5 * 10 / 16 * self.width * ROW)
-        self.assertEqual(self.search("no such thing"), "no match")
+        self.assertEqual(self.search("no such thing"), "nothing matches")
         self.assertEqual(self.coloured(PINK)["count"], 0)
         self.assertIn("not a regular expression", self.search("("))
         # Both of a caller and its callee match: counted once.

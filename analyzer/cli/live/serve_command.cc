@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/json_writer.h"
+#include "base/phrases.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/symbol_flags.h"
@@ -65,6 +66,7 @@ Where there is no trace yet, the first one is waited for.
     LiveServer::Options where;
     where.port = static_cast<uint16_t>(port_);
     where.token = NewToken();
+    where.language = std::string(LanguageOf(console->out_style().phrases));
     if (!token_file_.empty()) {
       GPUMEM_ASSIGN_OR_RETURN(where.token, TokenOfFile(token_file_));
     }

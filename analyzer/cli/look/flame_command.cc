@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "answers/views/load_view.h"
 #include "base/format.h"
+#include "base/phrases.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look/view_file.h"
@@ -160,7 +161,7 @@ absl::StatusOr<int> FlameCommand::Run(const std::vector<std::string>& arguments,
     console->Print(FlameJson(input, tree));
     return ExitCodeOf(*loaded);
   }
-  const std::string page = FlamePage(FlameData(input, tree));
+  const std::string page = FlamePage(FlameData(input, tree), LanguageOf(console->out_style().phrases));
   if (output_ == "-") {
     console->PrintFile(page);
     return ExitCodeOf(*loaded);

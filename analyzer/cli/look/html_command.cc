@@ -11,6 +11,7 @@
 #include "answers/compare/diff_answer.h"
 #include "answers/compare/load_run.h"
 #include "base/format.h"
+#include "base/phrases.h"
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/look/view_file.h"
@@ -167,7 +168,7 @@ absl::StatusOr<int> HtmlCommand::Run(const std::vector<std::string>& arguments, 
     console->Print(data + "\n");
     return code;
   }
-  const std::string page = ReportPage(PackedData(data));
+  const std::string page = ReportPage(PackedData(data), LanguageOf(console->out_style().phrases));
   if (output_ == "-") {
     console->PrintFile(page);
     return code;

@@ -97,8 +97,9 @@ std::string AskedToken(evhttp_request* request) {
 
 class Server final : public LiveServer {
  public:
-  Server(std::string token, const LiveWorker* worker, PageMaker* maker, PageMaker* events)
-      : token_(std::move(token)),
+  Server(const Options& options, const LiveWorker* worker, PageMaker* maker, PageMaker* events)
+      : token_(options.token),
+        language_(options.language),
         worker_(worker),
         maker_(maker),
         single_events_(events),
@@ -120,7 +121,7 @@ class Server final : public LiveServer {
   void LookAtPage();
   bool PageIsDue(const LiveFrame& frame, const std::string& signature) const;
 
-  const std::string token_;
+  const std::string token_, language_;
   const LiveWorker* const worker_;
   PageMaker* const maker_;
   uint16_t port_ = 0;
@@ -184,7 +185,7 @@ void Server::Answer(evhttp_request* request) {
 void Server::AnswerPath(const std::string& path, evhttp_request* request) {
   const bool head = evhttp_request_get_command(request) == EVHTTP_REQ_HEAD;
   if (path == "/" || path.empty()) {
-    Reply(request, HTTP_OK, "OK", "text/html; charset=utf-8", ServedReportPage());
+    Reply(request, HTTP_OK, "OK", "text/html; charset=utf-8", ServedReportPage(language_));
   } else if (path == "/data") {
     AnswerData(request);
   } else if (path == "/live") {
@@ -281,7 +282,7 @@ absl::Status Server::Serve() {
 
 absl::StatusOr<std::unique_ptr<LiveServer>> LiveServer::Listen(const Options& options, const LiveWorker* worker,
                                                                PageMaker* maker, PageMaker* events) {
-  auto server = std::make_unique<Server>(options.token, worker, maker, events);
+  auto server = std::make_unique<Server>(options, worker, maker, events);
   const absl::Status bound = server->Bind(options.port);
   if (!bound.ok()) return bound;
   return std::unique_ptr<LiveServer>(std::move(server));

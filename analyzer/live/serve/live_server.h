@@ -35,6 +35,7 @@ class LiveServer {
   struct Options {
     uint16_t port = 0;  // 0 = a free one
     std::string token;
+    std::string language = "en";  // that the page opens in
   };
   // `maker` makes the page's data, `events` those of single events. Errors: the port is taken. The worker and the
   // makers must outlive the server.

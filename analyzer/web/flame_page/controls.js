@@ -6,7 +6,7 @@
 // A row of buttons of which one is pressed. options: [value, label, title]
 function makeSegments(box, options, value, changed) {
   const buttons = options.map(([each, label, title]) =>
-    element('button', {type: 'button', role: 'radio', title, 'data-value': each, onclick: () => changed(each)}, ...label));
+    element('button', {type: 'button', role: 'radio', title: t(title), 'data-value': each, onclick: () => changed(each)}, ...label));
   box.replaceChildren(...buttons);
   markSegment(box, value);
 }
@@ -16,38 +16,49 @@ function markSegment(box, value) {
 }
 
 class Controls {
-  // does: {choose(changes), search(query), theme(), help()}
+  // does: {choose(changes), search(query), theme(), language(), help(), escape()}
   constructor(data, choice, does) {
     this.data = data;
     this.choice = choice;
     this.does = does;
+    this.listen();
+    this.translate();
+  }
+
+  // All of it in the language of the page.
+  translate() {
     this.makeModes();
     this.makeChoices();
     this.makeLegend();
-    byId('search').addEventListener('input', (event) => does.search(event.target.value));
-    byId('theme').addEventListener('click', () => does.theme());
-    byId('help-button').addEventListener('click', () => does.help());
     this.update();
   }
 
+  listen() {
+    const {does} = this;
+    byId('search').addEventListener('input', (event) => does.search(event.target.value));
+    byId('theme').addEventListener('click', () => does.theme());
+    byId('language').addEventListener('click', () => does.language());
+    byId('help-button').addEventListener('click', () => does.help());
+    byId('device').addEventListener('change', (event) => does.choose({device: Number(event.target.value)}));
+    byId('split').addEventListener('change', (event) => does.choose({split: event.target.value}));
+    byId('inverted').addEventListener('change', (event) => does.choose({inverted: event.target.checked}));
+    byId('depth').addEventListener('change', (event) => does.choose({depth: Math.max(0, Math.floor(Number(event.target.value)) || 0)}));
+  }
+
   makeModes() {
-    makeSegments(byId('modes'), this.data.modes.map((mode, i) => [i, [element('span', {class: 'segment-name'}, mode.label), ' ',
+    makeSegments(byId('modes'), this.data.modes.map((mode, i) => [i, [element('span', {class: 'segment-name'}, t(mode.label)), ' ',
       element('span', {class: 'segment-size'})], mode.what]), this.choice.mode, (mode) => this.does.choose({mode: Number(mode)}));
-    makeSegments(byId('units'), [['bytes', ['Bytes'], 'Width is bytes'], ['blocks', ['Count'], 'Width is the number of allocations']], this.choice.unit, (unit) => this.does.choose({unit}));
-    makeSegments(byId('directions'), [[false, ['Icicle'], 'Root at the top (f)'], [true, ['Flame'], 'Root at the bottom (f)']], this.choice.flame, (flame) => this.does.choose({flame}));
+    makeSegments(byId('units'), [['bytes', [t('Bytes')], 'Width is bytes'], ['blocks', [t('Count')], 'Width is the number of allocations']], this.choice.unit, (unit) => this.does.choose({unit}));
+    makeSegments(byId('directions'), [[false, [t('Icicle')], 'Root at the top (f)'], [true, [t('Flame')], 'Root at the bottom (f)']], this.choice.flame, (flame) => this.does.choose({flame}));
   }
 
   makeChoices() {
     const {data} = this;
-    byId('device').replaceChildren(element('option', {value: -1}, 'all'), ...data.devices.map((device, i) => element('option', {value: i}, device)));
+    byId('device').replaceChildren(element('option', {value: -1}, t('all')), ...data.devices.map((device, i) => element('option', {value: i}, t(device))));
     byId('device-label').hidden = data.devices.length < 2;
     const splits = [['none', 'nothing'], ['thread', 'thread'], ['device', 'device']];
-    byId('split').replaceChildren(...splits.map(([value, label]) => element('option', {value}, label)));
+    byId('split').replaceChildren(...splits.map(([value, label]) => element('option', {value}, t(label))));
     byId('split-label').hidden = data.threads.length < 2 && data.devices.length < 2;
-    byId('device').addEventListener('change', (event) => this.does.choose({device: Number(event.target.value)}));
-    byId('split').addEventListener('change', (event) => this.does.choose({split: event.target.value}));
-    byId('inverted').addEventListener('change', (event) => this.does.choose({inverted: event.target.checked}));
-    byId('depth').addEventListener('change', (event) => this.does.choose({depth: Math.max(0, Math.floor(Number(event.target.value)) || 0)}));
   }
 
   // Also the switches of what is hidden; kinds that the trace does not have are left out.
@@ -58,13 +69,13 @@ class Controls {
       if (!present.has(kind)) return;
       const swatch = element('span', {class: `swatch swatch-${key}`});
       if (fixed) {
-        boxes.push(element('span', {class: 'toggle', title: what}, swatch, label));
+        boxes.push(element('span', {class: 'toggle', title: t(what)}, swatch, t(label)));
         return;
       }
       const box = element('input', {type: 'checkbox', 'data-kind': kind, onchange: (event) => this.hide(kind, !event.target.checked)});
-      boxes.push(element('label', {class: 'toggle', title: what}, box, swatch, label));
+      boxes.push(element('label', {class: 'toggle', title: t(what)}, box, swatch, t(label)));
     });
-    byId('legend').replaceChildren(element('span', {class: 'aside'}, 'Show'), ...boxes);
+    byId('legend').replaceChildren(element('span', {class: 'aside'}, t('Show')), ...boxes);
   }
 
   hide(kind, hidden) {

@@ -69,9 +69,9 @@ function viewSize(view, device) {
 // When and what it is, in a sentence.
 function momentText(view, device) {
   const moments = view.moments.filter((each) => device < 0 || each.device === device);
-  const text = moments.map((each) => each.text).join('. ');
+  const text = moments.map((each) => t(each.text)).join(language === 'zh' ? '。' : '. ');
   const apart = moments.length > 1 && view.key === 'peak';
-  return apart ? `${text}. Each at its own time: their sum was never in use at once.` : text;
+  return apart ? `${text}${language === 'zh' ? '。' : '. '}${t('Each at its own time: their sum was never in use at once.')}` : text;
 }
 
 // Node 0 is the root and has no frame; parent[i] < i.
@@ -108,8 +108,10 @@ class Frames {
   }
 
   name(frame) {
-    if (frame < 0) return 'all';
-    return frame < this.count ? this.strings[this.raw.function[frame]] : this.added[frame - this.count];
+    if (frame < 0) return t('all');
+    if (frame >= this.count) return this.added[frame - this.count];
+    const name = this.strings[this.raw.function[frame]];
+    return name.includes(' ') ? t(name) : name;  // one word may be one of ours, and is a name here
   }
 
   // "train.py:91", or the module of a native function; '' where neither is known.
@@ -126,8 +128,8 @@ class Frames {
     const line = this.raw.line[frame] > 0 ? `:${this.raw.line[frame]}` : '';
     const path = this.strings[this.raw.path[frame]] || this.strings[this.raw.file[frame]];
     const pairs = [
-      ['file', path === '' ? '' : path + line],
-      ['module', this.strings[this.raw.module[frame]]],
+      [t('file'), path === '' ? '' : path + line],
+      [t('module'), this.strings[this.raw.module[frame]]],
     ];
     return pairs.filter(([, text]) => text !== '');
   }
@@ -146,6 +148,7 @@ class Frames {
 
 function readData(text) {
   const raw = JSON.parse(text);
+  takeWords(raw);
   if (raw.schema_version !== 3) throw new Error(`data of version ${raw.schema_version}, this page reads version 3`);
   return {
     about: raw.about,

@@ -18,13 +18,9 @@ function formatCount(count) {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
-function formatCountOf(count, one, many) {
-  return `${formatCount(count)} ${count === 1 ? one : many}`;
-}
-
 // Sums beyond 2^53 are no longer exact in a browser; they are marked.
 function formatExactBytes(bytes) {
-  return Number.isSafeInteger(bytes) ? `${formatCount(bytes)} bytes` : `about ${formatBytes(bytes)}`;
+  return Number.isSafeInteger(bytes) ? t('{n} bytes', {n: bytes}) : t('about {b}', {b: formatBytes(bytes)});
 }
 
 function formatPercent(part, whole) {

@@ -9,6 +9,8 @@ class FlamePage {
   constructor(data) {
     this.data = data;
     this.choice = this.firstChoice();
+    const asked = new URLSearchParams(location.hash.slice(1));
+    if (LANGUAGES.includes(asked.get('lang'))) language = asked.get('lang');
     this.search = new Search(data.frames);
     this.painter = new Painter(byId('canvas'), data.frames);
     this.tip = new Tip(data);
@@ -22,12 +24,14 @@ class FlamePage {
       choose: (changes) => this.choose(changes),
       search: (query) => this.searchFor(query),
       theme: () => this.nextTheme(),
+      language: () => this.nextLanguage(),
       help: () => byId('help').showModal(),
       escape: () => this.escape(),
     });
-    showAbout(data);
-    fillHelp(data);
     this.listen();
+    byId('search').value = asked.get('search') ?? '';
+    this.search.set(byId('search').value);
+    this.translate();
     this.applyTheme();
     this.regrow(false);
   }
@@ -78,11 +82,11 @@ class FlamePage {
     this.chart.flame = this.choice.flame;
     this.chart.show(tree, keepZoom);
     const mode = this.data.modes[this.choice.mode];
-    byId('moment').replaceChildren(nameElement(momentText(mode, this.choice.device)));
+    byId('moment').replaceChildren(nameElement(t(momentText(mode, this.choice.device))));
     showWarnings(this.data, mode);
     const empty = tree.size[0] === 0;
     byId('empty').hidden = !empty;
-    byId('empty').textContent = mode.empty;
+    byId('empty').textContent = t(mode.empty);
     byId('chart').hidden = empty;
   }
 
@@ -115,6 +119,7 @@ class FlamePage {
   searchFor(query) {
     this.search.set(query);
     this.search.update();
+    this.remember();
     this.showMatched();
     this.chart.repaint();
   }
@@ -133,8 +138,8 @@ class FlamePage {
     const nodes = search.matchesBelow(tree, zoom);
     const [bytes, blocks] = nodes.reduce(([b, n], node) => [b + tree.bytes[node], n + tree.blocks[node]], [0, 0]);
     const share = unit === 'bytes' ? formatPercent(bytes, tree.bytes[zoom]) : formatPercent(blocks, tree.blocks[zoom]);
-    const where = zoom === 0 ? 'all' : 'the zoomed frame';
-    text.textContent = nodes.length === 0 ? 'no match' : `${sizeText(this.data, mode, unit, bytes, blocks)}, ${share} of ${where}, in ${formatCountOf(nodes.length, 'box', 'boxes')}`;
+    const part = t(zoom === 0 ? '{p} of all' : '{p} of the zoomed frame', {p: share});
+    text.textContent = nodes.length === 0 ? t('nothing matches') : listed([sizeText(this.data, mode, unit, bytes, blocks), part, t('in {n} box[es]', {n: nodes.length})]);
   }
 
   escape() {
@@ -166,6 +171,8 @@ class FlamePage {
     if (unit !== 'bytes') asked.set('size', unit);
     asked.set('flame', flame ? '1' : '0');
     asked.set('invert', inverted ? '1' : '0');
+    if (this.search.query !== '') asked.set('search', this.search.query);
+    if (language !== FIRST_LANGUAGE) asked.set('lang', language);
     history.replaceState(null, '', `#${asked}`);
   }
 
@@ -175,9 +182,25 @@ class FlamePage {
     this.applyTheme();
   }
 
+  nextLanguage() {
+    language = LANGUAGES[(LANGUAGES.indexOf(language) + 1) % LANGUAGES.length];
+    this.translate();
+    this.controls.translate();
+    this.applyTheme();
+    this.regrow(true);
+    this.remember();
+  }
+
+  translate() {
+    translateMarkup();
+    byId('language').textContent = language === 'en' ? '中文' : 'English';
+    showAbout(this.data);
+    fillHelp(this.data);
+  }
+
   applyTheme() {
     const chosen = document.documentElement.dataset.theme ?? '';
-    byId('theme').textContent = {'': 'Theme: auto', light: 'Theme: light', dark: 'Theme: dark'}[chosen];
+    byId('theme').textContent = t({'': 'Theme: auto', light: 'Theme: light', dark: 'Theme: dark'}[chosen]);
     const dark = matchMedia('(prefers-color-scheme: dark)').matches;
     this.painter.setTheme(chosen || (dark ? 'dark' : 'light'));
     this.chart.repaint();

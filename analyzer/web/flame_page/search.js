@@ -28,7 +28,7 @@ class Search {
     try {
       pattern = new RegExp(query, 'i');
     } catch (error) {
-      this.error = `not a regular expression: ${error.message.replace(/^Invalid regular expression: /, '')}`;
+      this.error = t('not a regular expression: {w}', {w: error.message.replace(/^Invalid regular expression: /, '')});
       return;
     }
     this.pattern = pattern;

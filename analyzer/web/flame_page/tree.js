@@ -114,7 +114,7 @@ function rowsOf(rows, choice) {
 
 function groupFrame(data, split, rows, row) {
   const [labels, places] = split === 'device' ? [data.devices, rows.device] : [data.threads, rows.thread];
-  return data.frames.group(labels[places[row]]);
+  return data.frames.group(t(labels[places[row]]));
 }
 
 // Outermost frame first. Where a node went is remembered as long as the root stays the same.

@@ -6,29 +6,34 @@
 
 function showAbout(data) {
   const {about} = data;
-  document.title = `${about.program} · GPU memory · gpumemshim flame`;
+  document.title = `${about.program} · ${t('GPU memory')} · gpumemshim flame`;
   byId('title').replaceChildren(nameElement(about.program));
   byId('simulated').hidden = !about.simulated;
-  byId('facts-summary').replaceChildren(nameElement(about.facts.slice(0, 1).map(({text}) => text).join('')));
-  byId('facts').replaceChildren(...about.facts.flatMap(({lead, text}) => [element('dt', {}, lead), element('dd', {}, nameElement(text))]));
-  byId('foot').textContent = `Made by ${about.generator}. ${about.lossless ? 'Nothing was lost: every event is in the trace.' : 'Events are missing: see above.'}`;
+  byId('facts-summary').replaceChildren(nameElement(about.facts.slice(0, 1).map(({text}) => t(text)).join('')));
+  byId('facts').replaceChildren(...about.facts.flatMap(({lead, text}) => [element('dt', {}, t(lead)), element('dd', {}, nameElement(t(text)))]));
+  byId('foot').textContent = [t('Made by {w}.', {w: about.generator}), t(about.lossless ? 'Nothing was lost: every event is in the trace.' : 'Events are missing: see above.')].join(' ');
 }
 
 // Of the trace, and of the view that is shown.
 function showWarnings({about}, view) {
   const warnings = [...about.warnings];
   if (view.merged_stacks > 0) {
-    const [stacks, were] = view.merged_stacks === 1 ? ['stack', 'was'] : ['stacks', 'were'];
-    const text = `The ${formatCount(view.merged_stacks)} smallest ${stacks} ${were} merged to keep this page usable: ` +
-      `${formatBytes(view.merged_bytes)}, ${formatPercent(view.merged_bytes, view.bytes)} of this view. A larger --max-nodes keeps more of them apart.`;
+    const text = t('The {n} smallest stack[s] [was|were] merged to keep this page usable: {b}, {p} of this view. A larger --max-nodes keeps more of them apart.',
+      {n: view.merged_stacks, b: formatBytes(view.merged_bytes), p: formatPercent(view.merged_bytes, view.bytes)});
     warnings.push({level: 'note', text});
   }
-  byId('warnings').replaceChildren(...warnings.map(({level, text}) => element('li', {class: level}, nameElement(text))));
+  byId('warnings').replaceChildren(...warnings.map(({level, text}) => element('li', {class: level}, nameElement(t(text)))));
+}
+
+// What a view counts, by the word in the data.
+const COUNTED = {block: '{n} block[s]', allocation: '{n} allocation[s]'};
+function countText(data, mode, n) {
+  return t(COUNTED[data.modes[mode].counted[0]], {n});
 }
 
 // "8.11 GiB" of bytes, "689 blocks" of counts.
 function sizeText(data, mode, unit, bytes, blocks) {
-  return unit === 'bytes' ? formatBytes(bytes) : formatCountOf(blocks, ...data.modes[mode].counted);
+  return unit === 'bytes' ? formatBytes(bytes) : countText(data, mode, blocks);
 }
 
 class Tip {
@@ -60,14 +65,14 @@ class Tip {
     const place = frames.place(frame);
     const [bytes, blocks] = [tree.bytes[node], tree.blocks[node]];
     const share = state.unit === 'bytes' ? tree.bytes : tree.blocks;
-    const shares = [`${formatPercent(share[node], share[0])} of all`];
-    if (zoom > 0) shares.push(`${formatPercent(share[node], share[zoom])} of the zoomed frame`);
-    const rows = [['', formatExactBytes(bytes)], ['', formatCountOf(blocks, ...modes[mode].counted)]];
-    if (tree.selfBytes[node] > 0 && node > 0 && tree.selfBytes[node] < bytes) rows.push(['by itself', formatBytes(tree.selfBytes[node])]);
+    const shares = [t('{p} of all', {p: formatPercent(share[node], share[0])})];
+    if (zoom > 0) shares.push(t('{p} of the zoomed frame', {p: formatPercent(share[node], share[zoom])}));
+    const rows = [['', formatExactBytes(bytes)], ['', countText(this.data, mode, blocks)]];
+    if (tree.selfBytes[node] > 0 && node > 0 && tree.selfBytes[node] < bytes) rows.push([t('by itself'), formatBytes(tree.selfBytes[node])]);
     const kind = KINDS[frames.kindOf(frame)];
-    if (frame >= 0) rows.push(['kind', kind.key === 'merged' ? kind.what : kind.label]);
+    if (frame >= 0) rows.push([t('kind'), t(kind.key === 'merged' ? kind.what : kind.label)]);
     return [
-      element('p', {class: 'tip-name'}, nameElement(node === 0 ? modes[mode].label : frames.name(frame))),
+      element('p', {class: 'tip-name'}, nameElement(node === 0 ? t(modes[mode].label) : frames.name(frame))),
       ...(place === '' ? [] : [element('p', {class: 'tip-place'}, nameElement(place))]),
       element('p', {class: 'tip-size'}, element('strong', {}, formatBytes(bytes)), ` · ${shares.join(' · ')}`),
       element('dl', {}, ...[...rows, ...frames.details(frame)].flatMap(([what, text]) => [element('dt', {}, what), element('dd', {}, nameElement(text))])),
@@ -80,8 +85,8 @@ class Tip {
     let bytes = 0;
     for (let c = box.first; c < end; ++c) bytes += tree.bytes[tree.children[c]];
     return [
-      element('p', {class: 'tip-name'}, formatCountOf(end - box.first, 'frame', 'frames'), ' too narrow to draw'),
-      element('p', {class: 'tip-size'}, element('strong', {}, formatBytes(bytes)), ' together · click to zoom into their caller'),
+      element('p', {class: 'tip-name'}, t('{n} frame[s] too narrow to draw', {n: end - box.first})),
+      element('p', {class: 'tip-size'}, element('strong', {}, formatBytes(bytes)), ` · ${t('together; click to zoom into their caller')}`),
     ];
   }
 }
@@ -89,9 +94,9 @@ class Tip {
 // One sentence for those who hear the page.
 function spokenText(data, state, node) {
   const {tree} = state;
-  const name = node === 0 ? data.modes[state.mode].label : data.frames.name(tree.frame[node]);
-  return `${name}, ${data.frames.place(tree.frame[node])}: ${formatBytes(tree.bytes[node])}, ` +
-    `${formatPercent(tree.bytes[node], tree.bytes[0])} of all, depth ${tree.depth[node]}`;
+  const name = node === 0 ? t(data.modes[state.mode].label) : data.frames.name(tree.frame[node]);
+  return `${name}, ${data.frames.place(tree.frame[node])}: ` +
+    listed([formatBytes(tree.bytes[node]), t('{p} of all', {p: formatPercent(tree.bytes[node], tree.bytes[0])}), t('depth {n}', {n: tree.depth[node]})]);
 }
 
 const MOST_STEPS = 7;
@@ -105,10 +110,10 @@ function showPath(data, state, zoomTo, whole = false) {
   const step = (node) => {
     if (node < 0) {
       const more = nodes.length - MOST_STEPS + 2;
-      return element('button', {type: 'button', title: 'Show the whole way', onclick: () => showPath(data, state, zoomTo, true)}, `… ${more} more`);
+      return element('button', {type: 'button', title: t('Show the whole way'), onclick: () => showPath(data, state, zoomTo, true)}, `… ${t('{n} more', {n: more})}`);
     }
     const here = node === state.zoom ? {'aria-current': 'location'} : {};
-    return element('button', {type: 'button', onclick: () => zoomTo(node), ...here}, nameElement(node === 0 ? 'all' : data.frames.name(state.tree.frame[node])));
+    return element('button', {type: 'button', onclick: () => zoomTo(node), ...here}, nameElement(node === 0 ? t('all') : data.frames.name(state.tree.frame[node])));
   };
   byId('path').replaceChildren(...shown.flatMap((node, i) => (i === 0 ? [step(node)] : [element('span', {class: 'between', 'aria-hidden': 'true'}, '›'), step(node)])));
 }
@@ -134,6 +139,6 @@ function fillHelp(data) {
     ...KINDS.map(({label, what}) => [label, what]),
     ['Grey strip', 'frames too narrow to draw; zoom in to see them'],
   ];
-  byId('meanings').replaceChildren(...meanings.flatMap(([what, text]) => [element('dt', {}, what), element('dd', {}, text)]));
-  byId('keys').replaceChildren(...KEYS.map(([key, text]) => element('tr', {}, element('th', {scope: 'row'}, element('kbd', {}, key)), element('td', {}, text))));
+  byId('meanings').replaceChildren(...meanings.flatMap(([what, text]) => [element('dt', {}, t(what)), element('dd', {}, t(text))]));
+  byId('keys').replaceChildren(...KEYS.map(([key, text]) => element('tr', {}, element('th', {scope: 'row'}, element('kbd', {}, t(key))), element('td', {}, t(text)))));
 }

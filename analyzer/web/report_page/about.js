@@ -11,18 +11,18 @@ function showAbout(page, generator) {
   const {verdict, ground} = trace.answers.report;
   const what = about.facts.find(({lead}) => lead === 'process')?.text ?? '';
   const imported = what.startsWith('imported from ');
-  document.title = `${about.program} · GPU memory · gpumemshim`;
+  document.title = `${about.program} · ${t('GPU memory')} · gpumemshim`;
   byId('title').replaceChildren(nameElement(about.program));
   byId('simulated').hidden = !about.simulated;
   // What somebody else's file is, when it was taken and what it cannot know is the first thing to read.
-  byId('what').replaceChildren(nameElement(imported ? what : ''));
+  byId('what').replaceChildren(nameElement(imported ? t(what) : ''));
   byId('facts-box').open = imported;
   byId('verdict').replaceChildren(...LEADS.filter(([key]) => verdict[key]).flatMap(([key, lead]) => [
-    element('dt', {class: key === 'problem' ? 'alarm' : ''}, key === 'peak' && ground.covers === 'moment' ? 'Held' : lead), element('dd', {class: key === 'problem' ? 'alarm' : ''}, sentenceElement(key, verdict[key], page))]));
-  byId('warnings').replaceChildren(...about.warnings.map(({level, text}) => element('li', {class: level}, nameElement(text))));
-  byId('facts').replaceChildren(...about.facts.filter(({lead}) => !imported || lead !== 'process').flatMap(({lead, text}) => [element('dt', {}, lead), element('dd', {}, nameElement(text))]));
-  byId('foot').textContent = `Made by ${generator}. ${!about.lossless ? 'Events are missing: see above.' : imported ? '' : 'Nothing was lost: every event is in the trace.'}` +
-    (trace.blocks.leftOut > 0 ? ` ${formatCount(trace.blocks.leftOut)} smaller blocks are in sums only; gpumemshim html --max-blocks names more.` : '');
+    element('dt', {class: key === 'problem' ? 'alarm' : ''}, t(key === 'peak' && ground.covers === 'moment' ? 'Held' : lead)), element('dd', {class: key === 'problem' ? 'alarm' : ''}, sentenceElement(key, verdict[key], page))]));
+  byId('warnings').replaceChildren(...about.warnings.map(({level, text}) => element('li', {class: level}, nameElement(t(text)))));
+  byId('facts').replaceChildren(...about.facts.filter(({lead}) => !imported || lead !== 'process').flatMap(({lead, text}) => [element('dt', {}, t(lead)), element('dd', {}, nameElement(t(text)))]));
+  byId('foot').textContent = [t('Made by {w}.', {w: generator}), !about.lossless ? t('Events are missing: see above.') : imported ? '' : t('Nothing was lost: every event is in the trace.'),
+    trace.blocks.leftOut > 0 ? t('{n} smaller blocks are in sums only; gpumemshim html --max-blocks names more.', {n: trace.blocks.leftOut}) : ''].join(' ');
 }
 
 // Lines of text beside the pointer; the first stands out.
@@ -55,14 +55,20 @@ const MEANINGS = [
 ];
 
 function fillHelp() {
-  byId('meanings').replaceChildren(...MEANINGS.flatMap(([what, text]) => [element('dt', {}, t(what)), element('dd', {}, text)]));
-  byId('keys').replaceChildren(...KEYS.map(([key, text]) => element('tr', {}, element('th', {scope: 'row'}, element('kbd', {}, key)), element('td', {}, text))));
+  byId('meanings').replaceChildren(...MEANINGS.flatMap(([what, text]) => [element('dt', {}, t(what)), element('dd', {}, t(text))]));
+  byId('keys').replaceChildren(...KEYS.map(([key, text]) => element('tr', {}, element('th', {scope: 'row'}, element('kbd', {}, t(key))), element('td', {}, t(text)))));
 }
 
 function layerName(layer, by) {
-  if (layer.name === null) return `${formatCount(layer.keys)} ${t('others')}`;
+  if (layer.name === null) return t('{n} other[s]', {n: layer.keys});
   if (layer.name === undefined) return t('before the recording or in a gap');
   return nameIn(by, layer.name);
+}
+
+// The words for a value of a property: what has no name says what that means; only modules are all the program's.
+function nameIn(by, name) {
+  if (!name) return t(by === 'module' ? 'no module' : 'not known');
+  return by === 'module' ? name : t(name);
 }
 
 function radios(id, items, chosen, choose) {

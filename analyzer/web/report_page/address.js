@@ -42,7 +42,7 @@ function readAddress(traces, choice) {
   choice.at = asked.has('at') && Number.isFinite(Number(asked.get('at'))) ? Number(asked.get('at')) : null;
   choice.gapBy = one('gap', GAP_BY, GAP_BY[0]);
   choice.event = asked.has('event') ? number('event', Number.MAX_SAFE_INTEGER) : -1;
-  language = one('lang', LANGUAGES, 'en');
+  language = one('lang', LANGUAGES, FIRST_LANGUAGE);
   document.documentElement.dataset.theme = one('theme', THEMES, '');
   const view = ['from', 'until'].map((key) => Number(asked.get(key) ?? NaN));
   return view.every(Number.isFinite) && view[0] < view[1] ? view : null;
@@ -62,7 +62,7 @@ function addressOf(choice, timeline) {
     asked.set('from', timeline.from);
     asked.set('until', timeline.to);
   }
-  if (language !== 'en') asked.set('lang', language);
+  if (language !== FIRST_LANGUAGE) asked.set('lang', language);
   if (document.documentElement.dataset.theme) asked.set('theme', document.documentElement.dataset.theme);
   return asked;
 }

@@ -108,7 +108,7 @@ class AddressMap {
     context.textAlign = 'left';
     context.fillStyle = pins ? theme.capacity : theme.aside;
     const free = length - range.used;
-    const text = range.segment < 0 ? formatBytes(range.used) : pins ? `pinned, ${formatBytes(free)} ${t('free')}` : free > 0 ? `${formatBytes(free)} ${t('free')}` : '';
+    const text = range.segment < 0 ? formatBytes(range.used) : pins ? listed([t('pinned'), `${formatBytes(free)} ${t('free')}`]) : free > 0 ? `${formatBytes(free)} ${t('free')}` : '';
     context.fillText(text, MAP.left + length * scale + 8, y + MAP.row / 2);
   }
 
@@ -124,9 +124,10 @@ class AddressMap {
     const {trace} = this.moment;
     if (box.i >= 0) return this.told.hovered(blockLines(trace, box.i), event);
     const {range} = box;
-    const kind = range.segment < 0 ? 'range of addresses without a segment that is known' : 'segment';
-    return this.told.hovered([`${kind} of ${formatBytes(range.to - range.from)}`, `0x${range.from.toString(16)} · ${formatCountOf(range.blocks.length, 'block', 'blocks')} · ` +
-      `${formatBytes(range.to - range.from - range.used)} ${t('free')} here`], event);
+    const size = {b: formatBytes(range.to - range.from)};
+    const kind = range.segment < 0 ? t('{b} of addresses without a segment that is known', size) : t('segment of {b}', size);
+    return this.told.hovered([kind, `0x${range.from.toString(16)} · ${t('{n} block[s]', {n: range.blocks.length})} · ` +
+      `${formatBytes(range.to - range.from - range.used)} ${t('free')}`], event);
   }
 
   click(event) {
@@ -139,11 +140,11 @@ class AddressMap {
 function blockLines(trace, i) {
   const {blocks, strings} = trace;
   const name = strings[blocks.name[i]];
-  const requested = blocks.requested[i] > 0 && blocks.requested[i] !== blocks.size[i] ? `, ${formatExactBytes(blocks.requested[i])} ${t('requested')}` : '';
+  const requested = blocks.requested[i] > 0 && blocks.requested[i] !== blocks.size[i] ? ` · ${t('requested')} ${formatExactBytes(blocks.requested[i])}` : '';
   return [
-    `${formatBytes(blocks.size[i])} ${strings[blocks.category[i]]}${name === '' ? '' : `: ${name}`}`,
-    [strings[blocks.line[i]], strings[blocks.module[i]]].filter((text) => text !== '').join(' · ') || t('not known'),
+    `${formatBytes(blocks.size[i])} ${t(strings[blocks.category[i]])}${name === '' ? '' : `: ${name}`}`,
+    [t(strings[blocks.line[i]]), strings[blocks.module[i]]].filter((text) => text !== '').join(' · ') || t('not known'),
     `${formatExactBytes(blocks.size[i])}${requested} · 0x${blocks.address[i].toString(16)}`,
-    `${t('born')} ${formatTime(blocks.time_ns[i])} · ${blocks.died_ns[i] < 0 ? t('never') : `${t('freed')} ${formatTime(blocks.died_ns[i])}`} · ${t('evidence')}: ${strings[blocks.evidence[i]]}`,
+    `${t('born')} ${formatTime(blocks.time_ns[i])} · ${blocks.died_ns[i] < 0 ? t('never') : `${t('freed')} ${formatTime(blocks.died_ns[i])}`} · ${t('evidence')}: ${t(strings[blocks.evidence[i]])}`,
   ];
 }

@@ -8,10 +8,10 @@
 function bandsOf({trace, device, choice}) {
   const place = (time) => (choice.x === 'time' ? time : device.rows.event[device.rowAt('time_ns', time)]);
   const lane = (spans) => spans.map((span) => ({...span, from: place(span.start_ns), to: place(span.end_ns)}));
-  const lanes = [lane(trace.steps.map((step) => ({...step, label: `${t('step')} ${step.step}`, short: `${step.step}`}))),
-    lane(trace.stages.map((stage) => ({...stage, label: stage.stage, short: ''})))].filter((each) => each.length > 0);
+  const lanes = [lane(trace.steps.map((step) => ({...step, label: t('step {n}', {n: step.step}), short: `${step.step}`}))),
+    lane(trace.stages.map((stage) => ({...stage, label: t(stage.stage), short: ''})))].filter((each) => each.length > 0);
   const marks = trace.marks.filter(({kind}) => kind === 'mark').slice(0, 500).map((mark) => ({at: place(mark.time_ns), text: mark.text, bad: false}));
-  const ooms = trace.ooms.filter((oom) => oom.final && oom.device === device.number).map((oom) => ({at: place(oom.time_ns), text: `out of memory: ${formatBytes(oom.requested_bytes)} requested`, bad: true}));
+  const ooms = trace.ooms.filter((oom) => oom.final && oom.device === device.number).map((oom) => ({at: place(oom.time_ns), text: t('out of memory: {b} requested', {b: formatBytes(oom.requested_bytes)}), bad: true}));
   return {lanes, marks: [...marks, ...ooms]};
 }
 
@@ -19,7 +19,7 @@ function showLegend(page) {
   const {timeline, choice, device, theme} = page;
   const buttons = timeline.layers.map((layer, place) => {
     const swatch = swatchElement(fillOf(choice.by, layer.name, place));
-    return element('button', {type: 'button', 'aria-pressed': String(!timeline.hidden.has(place)), title: `at most ${formatBytes(layer.highest)}`,
+    return element('button', {type: 'button', 'aria-pressed': String(!timeline.hidden.has(place)), title: t('at most {b}', {b: formatBytes(layer.highest)}),
       onclick: () => {
         if (!timeline.hidden.delete(place)) timeline.hidden.add(place);
         timeline.repaint();
@@ -47,9 +47,9 @@ function hoverTimeline({timeline, device, choice, trace}, row, event) {
   const most = single === undefined ? 8 : 3;
   return showTip([
     ...(single === undefined ? [] : [...singleEventLines(trace, single), '']),
-    `${formatBytes(device.held[row])} ${t('in use')}, ${formatBytes(device.rows.reserved[row])} ${t('reserved')}`,
-    `${formatTime(device.rows.time_ns[row])}${step === undefined ? '' : ` · ${t('step')} ${step.step}`} · event ${formatCount(device.rows.event[row])}`,
+    listed([`${formatBytes(device.held[row])} ${t('in use')}`, `${formatBytes(device.rows.reserved[row])} ${t('reserved')}`]),
+    `${formatTime(device.rows.time_ns[row])}${step === undefined ? '' : ` · ${t('step {n}', {n: step.step})}`} · ${t('event {n}', {n: device.rows.event[row]})}`,
     ...near.map(({text}) => text),
     ...layers.slice(0, most).map(({layer, bytes}) => `${formatBytes(bytes)}  ${layerName(layer, choice.by)}`),
-    ...(layers.length > most ? [`… ${layers.length - most} ${t('others')}`] : [])], event);
+    ...(layers.length > most ? [`… ${t('{n} other[s]', {n: layers.length - most})}`] : [])], event);
 }

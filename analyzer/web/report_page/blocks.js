@@ -35,7 +35,7 @@ class SortedTable {
     this.box.replaceChildren(
       element('table', {class: 'rows'}, element('thead', {}, this.head()), element('tbody', {}, ...shown.map((row) => this.row(row)))),
       ...(more > 0 ? [element('button', {type: 'button', class: 'quiet', onclick: () => { this.most *= 10; this.draw(); }},
-        `${formatCount(more)} more rows`)] : []));
+        t('{n} more row[s]', {n: more}))] : []));
   }
 
   head() {
@@ -117,7 +117,7 @@ class MomentTable {
       numberColumn('share', (row) => row.bytes, (row) => formatPercent(row.bytes, bytes)),
       numberColumn('blocks', (row) => row.blocks, (row) => (row.name === null ? '' : formatCount(row.blocks))),
       bytesColumn('largest', (row) => row.largest, {text: (row) => (row.largest === 0 ? '' : formatBytes(row.largest))}),
-      textColumn(by, (row) => (row.name === null ? 'smaller blocks, in sums only' : nameIn(by, row.name))),
+      textColumn(by, (row) => (row.name === null ? t('smaller blocks, in sums only') : nameIn(by, row.name))),
     ], {marked: (row) => row.name === chosen && chosen !== '', click: by === 'stream' ? null : (row) => { if (row.name) this.told.group(row.name); }}).show(rows, t('nothing matches'));
   }
 
@@ -125,8 +125,8 @@ class MomentTable {
     const {blocks, strings} = trace;
     const table = new SortedTable(this.box, [
       bytesColumn('size', (i) => blocks.size[i], {bar: (i) => blocks.size[i] / bytes}),
-      textColumn('category', (i) => strings[blocks.category[i]]),
-      textColumn('line', (i) => strings[blocks.line[i]] || t('not known')),
+      textColumn('category', (i) => t(strings[blocks.category[i]])),
+      textColumn('line', (i) => t(strings[blocks.line[i]] || 'not known')),
       textColumn('module', (i) => strings[blocks.module[i]]),
       textColumn('name', (i) => strings[blocks.name[i]]),
       numberColumn('born', (i) => blocks.time_ns[i], (i) => formatTime(blocks.time_ns[i])),

@@ -63,15 +63,15 @@ function paintSurvivors(context, width, height, curves, last, theme) {
 function survivorsElement(trace, device, theme) {
   const curves = survivors(trace, device);
   if (curves.length === 0) return [];
-  const canvas = element('canvas', {role: 'img', 'aria-label': 'survivor curves'});
+  const canvas = element('canvas', {role: 'img', 'aria-label': t('survivor curves')});
   const room = element('div', {class: 'curves'}, canvas);
   const paint = () => {
     if (room.clientWidth > 0) paintSurvivors(prepareCanvas(canvas, room.clientWidth, CURVES.height), room.clientWidth, CURVES.height, curves, Math.max(trace.about.events, 1), theme);
   };
   new ResizeObserver(paint).observe(room);
   const legend = element('div', {class: 'row legend'}, ...curves.map(({name, bytes}, place) => {
-    return element('span', {class: 'choice'}, swatchElement(palette[place]), nameElement(`${formatBytes(bytes)} ${name || t('not known')}`));
+    return element('span', {class: 'choice'}, swatchElement(palette[place]), nameElement(`${formatBytes(bytes)} ${t(name || 'not known')}`));
   }));
-  const partly = trace.blocks.leftOut > 0 ? [element('p', {class: 'aside'}, 'Of the blocks that this page names.')] : [];
+  const partly = trace.blocks.leftOut > 0 ? [element('p', {class: 'aside'}, t('Of the blocks that this page names.'))] : [];
   return [element('h3', {}, t('What is alive at the end, by when it was allocated')), room, legend, ...partly];
 }

@@ -70,7 +70,7 @@ class LiveStrip {
     this.box.replaceChildren(
       ...(lost === '' ? [] : [element('p', {class: 'alarm', role: 'status'}, lost)]),
       ...(this.problem ? [element('p', {class: 'alarm', role: 'status'}, nameElement(this.problem))] : []),
-      ...rows, ...(left > 0 ? [element('p', {class: 'aside'}, `${formatCount(left)} ${t('others')}`)] : []));
+      ...rows, ...(left > 0 ? [element('p', {class: 'aside'}, t('{n} other[s]', {n: left}))] : []));
   }
 }
 
@@ -82,17 +82,17 @@ function liveRow(process) {
   const {steps, forecast} = process;
   const rank = process.rank === null ? '' : ` rank ${process.rank}`;
   const parts = [`${t(STATE_WORDS[process.state])}${process.pid === null ? '' : `, pid ${process.pid}`}`, formatTime(process.time_ns),
-    formatCountOf(process.events, 'event', 'events')];
-  if (process.read < 0.999) parts.push(`${Math.floor(process.read * 100)} % ${t('read')}`);
-  if (steps.count > 0) parts.push(formatCountOf(steps.count, 'step', 'steps') + (steps.steps_per_second === null ? '' : `, ${formatRate(steps.steps_per_second)}/s`));
-  if (steps.growth_bytes_per_step > 0) parts.push(`+${formatBytes(Math.round(steps.growth_bytes_per_step))} ${t('a step')}`);
-  const bad = [process.problem, process.failed_requests > 0 ? `${formatCount(process.failed_requests)} ${t('requests failed for want of memory')}` : '',
-    process.losses.total > 0 ? `${formatCount(process.losses.total)} ${t('events are missing')}` : ''].filter((text) => text !== '');
+    t('{n} event[s]', {n: process.events})];
+  if (process.read < 0.999) parts.push(t('{p} of it read', {p: `${Math.floor(process.read * 100)} %`}));
+  if (steps.count > 0) parts.push(t('{n} step[s]', {n: steps.count}) + (steps.steps_per_second === null ? '' : `, ${formatRate(steps.steps_per_second)}/s`));
+  if (steps.growth_bytes_per_step > 0) parts.push(t('+{b} a step', {b: formatBytes(Math.round(steps.growth_bytes_per_step))}));
+  const bad = [process.problem, process.failed_requests > 0 ? t('{n} request[s] failed for want of memory', {n: process.failed_requests}) : '',
+    process.losses.total > 0 ? t('{n} event[s] [is|are] missing', {n: process.losses.total}) : ''].filter((text) => text !== '');
   const worried = ['high', 'critical'].includes(forecast.risk);
   return element('div', {class: 'live-row'},
     element('p', {}, element('strong', {}, nameElement(process.program + rank)), ` ${parts.join(' · ')}`, ...bad.flatMap((text) => [' · ', element('span', {class: 'alarm'}, nameElement(text))])),
     ...process.devices.map(liveDevice),
-    ...(worried ? [element('p', {class: 'alarm'}, nameElement(forecast.sentence))] : []));
+    ...(worried ? [element('p', {class: 'alarm'}, nameElement(t(forecast.sentence)))] : []));
 }
 
 // A bar of the GPU: PyTorch's blocks in use, what else PyTorch reserved, other memory of this process, of others.

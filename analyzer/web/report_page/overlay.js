@@ -182,9 +182,9 @@ class RunOverlay {
     const {axis} = this.choice;
     if (axis === 'step') {
       const steps = this.runs.flatMap(({trace}) => [trace.steps[0].step, trace.steps.at(-1).step + 1]);
-      return place < Math.min(...steps) ? t('before the first step') : place > Math.max(...steps) ? t('after the last step') : `${t('step')} ${Math.floor(place)}, ${formatPercent(place % 1, 1)}`;
+      return place < Math.min(...steps) ? t('before the first step') : place > Math.max(...steps) ? t('after the last step') : listed([t('step {n}', {n: Math.floor(place)}), formatPercent(place % 1, 1)]);
     }
-    return axis === 'time' ? formatTime(place) : `${t('event')} ${formatCount(Math.round(place))}`;
+    return axis === 'time' ? formatTime(place) : t('event {n}', {n: Math.round(place)});
   }
 
   // The gap at a place, largest first: [{name, a, b, gap}]; nothing where one of the runs is not.

@@ -34,6 +34,7 @@ class ReportPage {
   read(data) {
     this.generator = data.generator;
     takePalette(data);
+    takeWords(data);
     this.diff = spelledOut(data.diff);
     this.traces = data.traces.map((raw, i) => new Trace(raw, i));
   }
@@ -158,11 +159,11 @@ class ReportPage {
     this.moment = {trace, device: device.number, event: this.choice.event, list, bytes: held, rest, by: this.choice.by, layers: this.timeline.layers,
       theme: this.theme, matches: (i) => this.matches(i)};
     const what = this.choice.event === device.peakEvent && trace.answers.report.ground.covers !== 'moment' ? `${t('Peak')} · ` : '';
-    byId('moment').replaceChildren(
-      what, element('strong', {}, formatBytes(held)), ` ${t('in use')}, ${formatCountOf(list.length, 'block', 'blocks')}` +
-      (rest > 0 ? ` and ${formatBytes(rest)} that no block here explains` : ''),
-      ` · ${formatBytes(device.rows.reserved[row])} ${t('reserved')}` + (device.rows.other[row] > 0 ? ` · ${formatBytes(device.rows.other[row])} CUDA outside of PyTorch` : ''),
-      ` · ${trace.hasTimes ? formatTime(time) : ''}${step === undefined ? '' : `, ${t('step')} ${step.step}`}, event ${formatCount(this.choice.event)}`);
+    const blocks = t(rest > 0 ? '{n} block[s] and {b} that no block here explains' : '{n} block[s]', {n: list.length, b: formatBytes(rest)});
+    const place = [trace.hasTimes ? formatTime(time) : '', step === undefined ? '' : t('step {n}', {n: step.step}), t('event {n}', {n: this.choice.event})];
+    byId('moment').replaceChildren(what, element('strong', {}, formatBytes(held)), ` ${listed([t('in use'), blocks])}`, ...[
+      `${formatBytes(device.rows.reserved[row])} ${t('reserved')}`,
+      ...(device.rows.other[row] > 0 ? [t('{b} CUDA outside of PyTorch', {b: formatBytes(device.rows.other[row])})] : []), listed(place)].map((part) => ` · ${part}`));
     this.showTab();
     this.remember();
   }
@@ -173,7 +174,7 @@ class ReportPage {
     const {blocks, strings} = trace;
     if (this.wanted?.(i)) return true;
     const texts = [blocks.category, blocks.module, blocks.line, blocks.name].map((column) => strings[column[i]]);
-    if (texts.some((text) => this.pattern.test(text))) return true;
+    if ([...texts, t(texts[0])].some((text) => this.pattern.test(text))) return true;
     const stack = blocks.stack[i];
     if (!this.foundStacks.has(stack)) {
       this.foundStacks.set(stack, trace.stacks[stack].some((frame) => this.pattern.test(trace.frames.searched(frame))));
@@ -190,7 +191,7 @@ class ReportPage {
       this.pattern = query === '' ? null : new RegExp(query, 'i');
     } catch (problem) {
       this.pattern = null;
-      error = `not a regular expression: ${problem.message.replace(/^Invalid regular expression: /, '')}`;
+      error = t('not a regular expression: {w}', {w: problem.message.replace(/^Invalid regular expression: /, '')});
     }
     byId('search').classList.toggle('wrong', error !== '');
     byId('matched').textContent = error;
@@ -323,12 +324,7 @@ class ReportPage {
   }
 
   translate() {
-    document.documentElement.lang = language;
-    for (const each of document.querySelectorAll('[data-text]')) {
-      each.dataset.text ||= each.textContent;
-      each.textContent = t(each.dataset.text);
-    }
-    byId('search').placeholder = t('Search: line, module, 64 MiB, 0x7f… (/)');
+    translateMarkup();
     byId('language').textContent = language === 'en' ? '中文' : 'English';
     fillHelp();
     document.dispatchEvent(new Event('translated'));
@@ -362,6 +358,6 @@ const live = served ? new LiveStrip() : null;
   const page = new ReportPage(data, live === null ? null : (events) => live.ask(events));
   live?.follow((newer) => page.update(newer));
 }).catch((error) => {
-  byId('waiting').textContent = `This page cannot be read: ${error.message}`;
+  byId('waiting').textContent = t('This page cannot be read: {w}', {w: error.message});
   throw error;
 });

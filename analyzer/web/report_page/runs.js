@@ -22,7 +22,7 @@ function runsTab(traces, diff, overlay, open) {
     bytesColumn('reserved', ({report}) => report?.peak.reserved_bytes ?? 0),
     numberColumn('steps', ({trace}) => trace.steps.length),
     numberColumn('growing lines', ({growing}) => growing),
-    textColumn('ended', ({trace, verdict}) => (verdict.kind === 'out_of_memory' ? 'out of memory' : trace.answers.report.complete ? 'completed' : 'not completed')),
+    textColumn('ended', ({trace, verdict}) => t(verdict.kind === 'out_of_memory' ? 'out of memory' : trace.answers.report.complete ? 'completed' : 'not completed')),
   ], rows, '', {sort: 2, click: ({trace}) => open(trace)})];
   const atPeak = rows.map(({trace, device}) => peakParts(trace, device));
   const names = [...new Set(atPeak.flatMap((parts) => [...parts.keys()]))]
@@ -34,7 +34,7 @@ function runsTab(traces, diff, overlay, open) {
 // A row for each category, a column for each run.
 function fewRunsTable(rows, atPeak, names, most) {
   return tableElement([
-    textColumn('category', (name) => name),
+    textColumn('category', (name) => t(name)),
     ...rows.map((row, i) => bytesColumn(`${runName(row.trace)} ${row.device.label}`, (name) => atPeak[i].get(name) ?? 0,
       {bar: (name) => (atPeak[i].get(name) ?? 0) / most})),
     ...(rows.length === 2 ? [numberColumn('difference', (name) => (atPeak[1].get(name) ?? 0) - (atPeak[0].get(name) ?? 0),
@@ -58,13 +58,13 @@ function manyRunsTable(rows, atPeak, names, most) {
 function diffParts(diff, overlay) {
   const rows = diff.lines.filter((row) => row.delta_bytes !== 0);
   const most = Math.max(...rows.map((row) => Math.abs(row.delta_bytes)), 1);
-  return [element('p', {}, element('strong', {}, nameElement(diff.headline))), ...overlay, element('h3', {}, t('Between the peaks, by line')), tableElement([
+  return [element('p', {}, element('strong', {}, nameElement(t(diff.headline)))), ...overlay, element('h3', {}, t('Between the peaks, by line')), tableElement([
     numberColumn('difference', (row) => Math.abs(row.delta_bytes), (row) => signedBytes(row.delta_bytes), {bar: (row) => Math.abs(row.delta_bytes) / most}),
-    textColumn('change', (row) => row.change),
+    textColumn('change', (row) => t(row.change)),
     bytesColumn('first', (row) => row.a_bytes),
     bytesColumn('second', (row) => row.b_bytes),
     numberColumn('blocks', (row) => row.b_count - row.a_count, (row) => `${formatCount(row.a_count)} → ${formatCount(row.b_count)}`),
-    textColumn('line', (row) => (row.was ? `${row.name} (was ${row.was})` : row.name)),
+    textColumn('line', (row) => (row.was ? t('{w} (was {w1})', {w: row.name, w1: row.was}) : row.name)),
   ], rows, '', {most: 15})];
 }
 

@@ -10,9 +10,9 @@ const MAP_CLASSES = {'#': 'used', '~': 'pending', '.': 'free'};
 
 // "########....": as bars of used, pending and free memory. What it says in words is its title.
 function segmentMap(row) {
-  const words = `${formatBytes(row.allocated_bytes)} ${t('allocated')}, ${formatBytes(row.pending_bytes)} ${t('pending')}, ${formatBytes(row.free_bytes)} ${t('free')}`;
+  const said = listed([`${formatBytes(row.allocated_bytes)} ${t('allocated')}`, `${formatBytes(row.pending_bytes)} ${t('pending')}`, `${formatBytes(row.free_bytes)} ${t('free')}`]);
   const runs = row.map.match(/#+|~+|\.+/g) ?? [];
-  return element('span', {class: 'segment-map', role: 'img', 'aria-label': words, title: words},
+  return element('span', {class: 'segment-map', role: 'img', 'aria-label': said, title: said},
     ...runs.map((run) => {
       const part = element('span', {class: MAP_CLASSES[run[0]]});
       part.style.flexGrow = String(run.length);

@@ -86,8 +86,8 @@ function singleEventLines(trace, mark) {
   const columns = trace[mark.of], {i} = mark;
   const words = mark.of === 'blocks' ? ['allocated', 'freed'] : ['reserved from CUDA', 'given back to CUDA'];
   const text = (column) => trace.strings[columns[column][i]];
-  const other = mark.isBorn ? (columns.died_ns[i] < 0 ? t('never freed') : `${t('freed')}: ${formatTime(columns.died_ns[i])}, ${t('event')} ${formatCount(columns.end[i])}`)
-    : `${t('allocated')}: ${formatTime(columns.time_ns[i])}, ${t('event')} ${formatCount(columns.born[i])}`;
+  const other = mark.isBorn ? (columns.died_ns[i] < 0 ? t('never freed') : `${t('freed')}: ${formatTime(columns.died_ns[i])}, ${t('event {n}', {n: columns.end[i]})}`)
+    : `${t('allocated')}: ${formatTime(columns.time_ns[i])}, ${t('event {n}', {n: columns.born[i]})}`;
   const named = mark.of === 'blocks' ? [text('line') || t('not known'), [text('category'), text('module')].filter((each) => each !== '').join(' · ')] : [];
   return [`${mark.isBorn ? '▲' : '▽'} ${formatBytes(mark.bytes)} ${t(words[mark.isBorn ? 0 : 1])}`, ...named, other];
 }
@@ -161,7 +161,7 @@ class SingleEventsView {
 
   words({trace}, seen, shown) {
     if (!seen.hasRoom) return '';
-    if (seen.isThere) return shown === null ? '' : `${formatCountOf(shown.length, t('single event'), t('single events'))}: ▲ ${t('allocated')}, ▽ ${t('freed')}`;
+    if (seen.isThere) return shown === null ? '' : `${t('{n} single event[s]', {n: shown.length})}: ▲ ${t('allocated')}, ▽ ${t('freed')}`;
     if (this.ask !== null) return this.isAnswered && this.asked !== '' ? t('Its single events are not known.') : t('Reading single events …');
     return `${t('Single events of this place:')} gpumemshim serve ${trace.about.file.split('/').pop()}`;
   }

@@ -48,7 +48,7 @@ class StackChart {
       }
       builder.add(leaves.get(stack), trace.blocks.size[i], 1);
     }
-    if (rest > 0) builder.add(builder.child(0, frames.group('smaller blocks, in sums only')), rest, 0);
+    if (rest > 0) builder.add(builder.child(0, frames.group(t('smaller blocks, in sums only'))), rest, 0);
     return builder;
   }
 
@@ -59,7 +59,7 @@ class StackChart {
     this.elements.path.replaceChildren(...nodes.flatMap((node, i) => [
       ...(i === 0 ? [] : [element('span', {class: 'between', 'aria-hidden': 'true'}, '›')]),
       element('button', {type: 'button', ...(node === zoom ? {'aria-current': 'location'} : {}), onclick: () => this.chart.zoomTo(node)},
-        nameElement(node === 0 ? 'all' : this.trace.frames.name(tree.frame[node])))]));
+        nameElement(node === 0 ? t('all') : this.trace.frames.name(tree.frame[node])))]));
   }
 
   hovered(box, event) {
@@ -68,8 +68,8 @@ class StackChart {
     const frame = tree.frame[box.node];
     const {frames} = this.trace;
     return this.told.hovered([
-      box.node === 0 ? 'all' : frames.name(frame),
-      `${formatBytes(tree.bytes[box.node])} · ${formatPercent(tree.bytes[box.node], tree.bytes[0])} · ${formatCountOf(tree.blocks[box.node], 'block', 'blocks')}`,
+      box.node === 0 ? t('all') : frames.name(frame),
+      `${formatBytes(tree.bytes[box.node])} · ${formatPercent(tree.bytes[box.node], tree.bytes[0])} · ${t('{n} block[s]', {n: tree.blocks[box.node]})}`,
       ...frames.details(frame).map(([, text]) => text),
     ], event);
   }

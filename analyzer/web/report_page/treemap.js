@@ -109,7 +109,7 @@ class Treemap {
     context.lineWidth = 0.7;
     context.strokeRect(box.x, box.y, box.width, box.height);
     if (box.height > 15 && box.width > 44) {
-      this.label(context, box.name, box, box.height > 30 ? 10 : box.height / 2, box.found ? fill.color : theme.page);
+      this.label(context, box.name && t(box.name), box, box.height > 30 ? 10 : box.height / 2, box.found ? fill.color : theme.page);
       if (box.height > 32) this.label(context, formatBytes(box.bytes), box, 24, box.found ? fill.color : theme.page);
     }
     this.boxes.push({...box, group: group.name, inner: undefined});
@@ -146,7 +146,7 @@ class Treemap {
     if (box === undefined) return this.told.hovered(null);
     const {bytes, by} = this.moment;
     return this.told.hovered([box.name || t('not known'), `${nameIn(by, box.group)} · ${formatBytes(box.bytes)} · ${formatPercent(box.bytes, bytes)}` +
-      (box.blocks > 0 ? ` · ${formatCountOf(box.blocks, 'block', 'blocks')}` : '')], event);
+      (box.blocks > 0 ? ` · ${t('{n} block[s]', {n: box.blocks})}` : '')], event);
   }
 
   click(event) {

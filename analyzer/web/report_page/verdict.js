@@ -55,10 +55,10 @@ function rowOf(text, trace) {
 // A sentence that leads to its place; the link can be copied.
 function sentenceElement(key, text, page) {
   const place = placeOf(key, text, page.trace);
-  if (place === null) return nameElement(text);
+  if (place === null) return nameElement(t(text));
   return element('a', {href: `#${addressOf({...page.choice, ...NOWHERE, ...place})}`, onclick: (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     page.follow(place);
-  }}, nameElement(text));
+  }}, nameElement(t(text)));
 }

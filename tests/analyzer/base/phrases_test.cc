@@ -77,6 +77,14 @@ TEST(PhrasesTest, WhatFitsMoreCloselyComesFirst) {
   EXPECT_EQ(phrases.In("flag -a, in leaks. See the help."), "leaks：选项 -a。见帮助。");
 }
 
+TEST(PhrasesTest, WhoFillsHolesByItselfAsksForTheWholePhrase) {
+  const Phrases phrases("peak\n  峰值\n{n} block[s]\n  {n} 个内存块\n");
+  ASSERT_NE(phrases.Whole("{n} block[s]"), nullptr);
+  EXPECT_EQ(*phrases.Whole("{n} block[s]"), "{n} 个内存块");
+  EXPECT_EQ(*phrases.Whole("peak"), "峰值");
+  EXPECT_EQ(phrases.Whole("3 blocks"), nullptr);
+}
+
 TEST(PhrasesTest, MistakesAreNamed) {
   const Phrases phrases("a\nb\n  c\n  d\nx {n\n  y\nx {n}\n  {b}\nb\n  e\n{q}\n  f\n");
   EXPECT_THAT(phrases.mistakes(), ElementsAre(HasSubstr("a is not translated"), HasSubstr("a translation of nothing"),

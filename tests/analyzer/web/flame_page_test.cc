@@ -15,14 +15,14 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(FlamePage, HoldsItsData) {
-  const std::string page = FlamePage(R"({"some":"data"})");
+  const std::string page = FlamePage(R"({"some":"data"})", "en");
   EXPECT_THAT(page, HasSubstr(R"({"some":"data"})"));
   EXPECT_THAT(page, Not(HasSubstr("@DATA@")));
 }
 
 // Where a browser runs, the page refuses other data; here without one.
 TEST(FlamePage, ReadsTheVersionThatIsWritten) {
-  EXPECT_THAT(FlamePage("{}"), HasSubstr(absl::StrCat("raw.schema_version !== ", kJsonSchemaVersion, ")")));
+  EXPECT_THAT(FlamePage("{}", "en"), HasSubstr(absl::StrCat("raw.schema_version !== ", kJsonSchemaVersion, ")")));
 }
 
 }  // namespace

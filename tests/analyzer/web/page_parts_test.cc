@@ -17,6 +17,7 @@
 #include "web/layers.h"
 #include "web/packed_data.h"
 #include "web/page_lives.h"
+#include "web/page_words.h"
 #include "web/report_page.h"
 #include "web/time_rows.h"
 
@@ -230,8 +231,34 @@ TEST(PackedData, UnpacksToWhatItWas) {
   EXPECT_FALSE(PackedData("").empty());
 }
 
+std::string WordsJson(const PageWords& words) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  words.Write(&json);
+  json.EndObject();
+  return text;
+}
+
+TEST(PageWords, AreThePagesOwnTextsAndThoseOfAnswersThatPeopleRead) {
+  PageWords words(
+      "<p title=\"the peak; the end\">Blocks</p> the script's 'share' and '{n} block[s]', 'no phrase', 'cut\n'");
+  words.Add("optimizer state");
+  words.Add("train.py:3 main");
+  words.AddAnswer(
+      R"({"a": [{"headline": "none: every event is in the trace", "module": "peak"}], "stage": "forward"})");
+  words.AddAnswer("no JSON");
+  const std::string json = WordsJson(words);
+  for (const char* const english : {"the peak; the end", "Blocks", "share", "{n} block[s]", "optimizer state",
+                                    "none: every event is in the trace", "forward"})
+    EXPECT_THAT(json, HasSubstr(absl::StrCat("\"", english, "\":")));
+  for (const char* const name : {"train.py", "\"peak\":", "no phrase"}) EXPECT_THAT(json, Not(HasSubstr(name)));
+  EXPECT_THAT(json, HasSubstr("{n} 个内存块"));
+}
+
 TEST(ReportPage, HoldsItsDataAndReadsTheVersionThatIsWritten) {
-  const std::string page = ReportPage("QUJD");
+  const std::string page = ReportPage("QUJD", "zh");
+  EXPECT_THAT(page, HasSubstr("<html lang=\"zh\">"));
   EXPECT_THAT(page, HasSubstr("QUJD"));
   EXPECT_THAT(page, Not(HasSubstr("@DATA@")));
   EXPECT_THAT(page, HasSubstr(absl::StrCat("SCHEMA_VERSION = ", kJsonSchemaVersion, ";")));
