@@ -66,8 +66,9 @@ class FlameDataWriter {
     WriteFrames();
     strings_.Write("strings", json_);
     WriteLabels();
-    words_.Write(json_);
   }
+  // Of the page alone: what it says of all that was written.
+  void WriteWords() const { words_.Write(json_); }
 
  private:
   void WriteAbout();
@@ -265,7 +266,9 @@ std::string FlameData(const FlameInput& input, const FlameTree& tree) {
   JsonWriter json(&text);
   json.BeginObject();
   json.Field("schema_version", kJsonSchemaVersion);
-  FlameDataWriter(input, tree, &json).Write();
+  FlameDataWriter writer(input, tree, &json);
+  writer.Write();
+  writer.WriteWords();
   json.EndObject();
   // `<` stands in strings only, where JSON may spell it out.
   return absl::StrReplaceAll(text, {{"<", "\\u003c"}});

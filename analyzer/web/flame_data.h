@@ -8,7 +8,7 @@
 //   nodes    parallel columns, node 1 first (node 0 is the root): `up` is the node's number minus its parent's, `frame`
 //            a place in `frames`
 //   frames   parallel columns: places in `strings`, a line (0 = not known), a kind (FrameClass; 6 = merged)
-//   words    English -> another language, of the texts that the page shows (page_words.h)
+//   words    only in the page: English -> another language, of the texts that it shows (page_words.h)
 //   views    rows of what ends at a node: `node` as steps from the row before, `device` and `thread` as runs (value,
 //            times, value, times ...) of places in `devices` and `threads`, `bytes` and `count` as they are
 //

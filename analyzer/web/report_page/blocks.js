@@ -6,7 +6,8 @@
 
 const MOST_ROWS = 200;
 
-// columns: [{head, text: row -> string or element, value: row -> number or string to sort by, number: true, bar: row -> share}]
+// columns: [{head, text: row -> string or element, value: row -> number or string to sort by, number: true, bar: row -> share,
+//   place: 'name' (stays on a narrow screen) or 'more' (goes where a block's panel stands beside the table, and says it)}]
 class SortedTable {
   constructor(box, columns, {sort = 0, falling = true, most = MOST_ROWS, click = null, marked = () => false} = {}) {
     Object.assign(this, {box, columns, sort, falling, most, click, marked});
@@ -46,7 +47,7 @@ class SortedTable {
         this.sort = i;
         this.draw();
       };
-      return element('th', {scope: 'col', 'aria-sort': sorted, class: column.number ? 'number' : ''},
+      return element('th', {scope: 'col', 'aria-sort': sorted, class: cellClass(column)},
         element('button', {type: 'button', onclick: turn}, `${t(column.head)}${{descending: ' ▾', ascending: ' ▴', none: ''}[sorted]}`));
     }));
   }
@@ -54,7 +55,7 @@ class SortedTable {
   row(row) {
     const cells = this.columns.map((column) => {
       const text = column.text(row);
-      const cell = element('td', {class: column.number ? 'number' : ''}, typeof text === 'string' ? nameElement(text) : text);
+      const cell = element('td', {class: cellClass(column)}, typeof text === 'string' ? nameElement(text) : text);
       if (column.bar !== undefined) cell.append(barElement(column.bar(row), column.color?.(row)));
       return cell;
     });
@@ -73,6 +74,8 @@ class SortedTable {
   }
 }
 
+const cellClass = ({number, place}) => [number ? 'number' : '', place ?? ''].filter((each) => each !== '').join(' ');
+
 // A share as a bar: drawn with an element's own width, which the page's policy allows scripts to set.
 function barElement(share, color) {
   const bar = element('span', {class: 'bar', 'aria-hidden': 'true'});
@@ -85,7 +88,8 @@ function barElement(share, color) {
 
 const numberColumn = (head, value, text = (row) => formatCount(value(row)), more = {}) => ({head, value, text, number: true, ...more});
 const bytesColumn = (head, value, more = {}) => numberColumn(head, value, (row) => formatBytes(value(row)), more);
-const textColumn = (head, text) => ({head, text, value: text});
+const textColumn = (head, text, more = {}) => ({head, text, value: text, ...more});
+const NAME = {place: 'name'}, MORE = {place: 'more'};
 
 // What was alive at a moment: sums by a property, or each block.
 class MomentTable {
@@ -117,7 +121,7 @@ class MomentTable {
       numberColumn('share', (row) => row.bytes, (row) => formatPercent(row.bytes, bytes)),
       numberColumn('blocks', (row) => row.blocks, (row) => (row.name === null ? '' : formatCount(row.blocks))),
       bytesColumn('largest', (row) => row.largest, {text: (row) => (row.largest === 0 ? '' : formatBytes(row.largest))}),
-      textColumn(by, (row) => (row.name === null ? t('smaller blocks, in sums only') : nameIn(by, row.name))),
+      textColumn(by, (row) => (row.name === null ? t('smaller blocks, in sums only') : nameIn(by, row.name)), NAME),
     ], {marked: (row) => row.name === chosen && chosen !== '', click: by === 'stream' ? null : (row) => { if (row.name) this.told.group(row.name); }}).show(rows, t('nothing matches'));
   }
 
@@ -126,13 +130,13 @@ class MomentTable {
     const table = new SortedTable(this.box, [
       bytesColumn('size', (i) => blocks.size[i], {bar: (i) => blocks.size[i] / bytes}),
       textColumn('category', (i) => t(strings[blocks.category[i]])),
-      textColumn('line', (i) => t(strings[blocks.line[i]] || 'not known')),
+      textColumn('line', (i) => t(strings[blocks.line[i]] || 'not known'), NAME),
       textColumn('module', (i) => strings[blocks.module[i]]),
-      textColumn('name', (i) => strings[blocks.name[i]]),
-      numberColumn('born', (i) => blocks.time_ns[i], (i) => formatTime(blocks.time_ns[i])),
+      textColumn('name', (i) => strings[blocks.name[i]], MORE),
+      numberColumn('born', (i) => blocks.time_ns[i], (i) => formatTime(blocks.time_ns[i]), MORE),
       numberColumn('freed', (i) => (blocks.died_ns[i] < 0 ? Infinity : blocks.died_ns[i]),
-        (i) => (blocks.died_ns[i] < 0 ? t('never') : formatTime(blocks.died_ns[i]))),
-      numberColumn('address', (i) => blocks.address[i], (i) => `0x${blocks.address[i].toString(16)}`),
+        (i) => (blocks.died_ns[i] < 0 ? t('never') : formatTime(blocks.died_ns[i])), MORE),
+      numberColumn('address', (i) => blocks.address[i], (i) => `0x${blocks.address[i].toString(16)}`, MORE),
     ], {click: (i) => this.told.block(i), marked: (i) => i === block});
     table.show(list.filter(matches), t('nothing matches'));
   }

@@ -15,7 +15,7 @@ function runsTab(traces, diff, overlay, open) {
   const most = Math.max(...rows.map(({device}) => device.peakBytes), 1);
   const first = rows[0]?.device.peakBytes ?? 0;
   const parts = [tableElement([
-    textColumn('run', ({trace}) => runName(trace)),
+    textColumn('run', ({trace}) => runName(trace), NAME),
     textColumn('Device', ({device}) => device.label),
     bytesColumn('peak', ({device}) => device.peakBytes, {bar: ({device}) => device.peakBytes / most}),
     numberColumn('beside the first', ({device}) => device.peakBytes - first, ({device}) => signedBytes(device.peakBytes - first)),
@@ -34,7 +34,7 @@ function runsTab(traces, diff, overlay, open) {
 // A row for each category, a column for each run.
 function fewRunsTable(rows, atPeak, names, most) {
   return tableElement([
-    textColumn('category', (name) => t(name)),
+    textColumn('category', (name) => t(name), NAME),
     ...rows.map((row, i) => bytesColumn(`${runName(row.trace)} ${row.device.label}`, (name) => atPeak[i].get(name) ?? 0,
       {bar: (name) => (atPeak[i].get(name) ?? 0) / most})),
     ...(rows.length === 2 ? [numberColumn('difference', (name) => (atPeak[1].get(name) ?? 0) - (atPeak[0].get(name) ?? 0),
@@ -48,7 +48,7 @@ function manyRunsTable(rows, atPeak, names, most) {
   const runs = rows.map((row, i) => ({name: `${runName(row.trace)} ${row.device.label}`, parts: atPeak[i]}));
   const sum = (run) => others.reduce((bytes, name) => bytes + (run.parts.get(name) ?? 0), 0);
   return tableElement([
-    textColumn('run', (run) => run.name),
+    textColumn('run', (run) => run.name, NAME),
     ...shown.map((name) => bytesColumn(name, (run) => run.parts.get(name) ?? 0, {bar: (run) => (run.parts.get(name) ?? 0) / most})),
     ...(others.length > 0 ? [bytesColumn('others', sum)] : []),
   ], runs, '', {sort: 1});
@@ -64,7 +64,7 @@ function diffParts(diff, overlay) {
     bytesColumn('first', (row) => row.a_bytes),
     bytesColumn('second', (row) => row.b_bytes),
     numberColumn('blocks', (row) => row.b_count - row.a_count, (row) => `${formatCount(row.a_count)} → ${formatCount(row.b_count)}`),
-    textColumn('line', (row) => (row.was ? t('{w} (was {w1})', {w: row.name, w1: row.was}) : row.name)),
+    textColumn('line', (row) => (row.was ? t('{w} (was {w1})', {w: row.name, w1: row.was}) : row.name), NAME),
   ], rows, '', {most: 15})];
 }
 

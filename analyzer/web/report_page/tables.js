@@ -28,7 +28,7 @@ function leaksTab(trace, goTo, theme, chosen) {
         bytesColumn('grown', (row) => row.grown_bytes, {bar: (row) => row.grown_bytes / Math.max(...rows.map((each) => each.grown_bytes), 1)}),
         bytesColumn('per iteration', (row) => row.bytes_per_iteration ?? 0),
         numberColumn('blocks', (row) => row.grown_blocks),
-        textColumn('line', (row) => (row.site ? t(row.site) : `${row.file}:${row.line}`)),
+        textColumn('line', (row) => (row.site ? t(row.site) : `${row.file}:${row.line}`), NAME),
         textColumn('remark', (row) => (row.remark ? t(row.remark) : row.code ?? '')),
       ], rows, t('No line keeps more memory from step to step.'),
       {sort: 1, click: (row) => goTo({time: row.since_ns}), marked: (row) => row.site === chosen && chosen !== ''}),
@@ -50,7 +50,7 @@ function stepsTab(trace, goTo) {
   return [
     ...(steps.length > 1 ? [strip] : []),
     tableElement([
-      numberColumn('step', (row) => row.step, (row) => `${row.step}${row.complete ? '' : ` (${t('not complete')})`}`),
+      numberColumn('step', (row) => row.step, (row) => `${row.step}${row.complete ? '' : ` (${t('not complete')})`}`, NAME),
       bytesColumn('start', (row) => row.start_bytes),
       bytesColumn('peak', (row) => row.peak_bytes, {bar: (row) => row.peak_bytes / most}),
       bytesColumn('end', (row) => row.end_bytes),
@@ -59,7 +59,7 @@ function stepsTab(trace, goTo) {
       numberColumn('time of peak', (row) => row.peak_ns, (row) => formatTime(row.peak_ns)),
     ], steps, t('This trace has no training steps.'), {falling: false, click: (row) => goTo({time: row.peak_ns})}),
     ...(trace.stages.length === 0 ? [] : [sectionElement(t('stage'), tableElement([
-      textColumn('stage', (row) => t(row.stage)),
+      textColumn('stage', (row) => t(row.stage), NAME),
       bytesColumn('peak', (row) => row.peak_bytes, {bar: (row) => row.peak_bytes / Math.max(...trace.stages.map((each) => each.peak_bytes), 1)}),
       numberColumn('growth', (row) => row.growth_bytes, (row) => (row.growth_bytes < 0 ? `-${formatBytes(-row.growth_bytes)}` : formatBytes(row.growth_bytes))),
       numberColumn('start', (row) => row.start_ns, (row) => formatTime(row.start_ns)),
@@ -72,7 +72,7 @@ function modulesTab(trace, search) {
   const rows = trace.answers.modules.modules;
   const most = Math.max(...rows.map((row) => row.peak_bytes), 1);
   return [tableElement([
-    textColumn('module', (row) => row.fqn || `(${row.class || t('no module')})`),
+    textColumn('module', (row) => row.fqn || `(${row.class || t('no module')})`, NAME),
     textColumn('class', (row) => textOr(row.class)),
     textColumn('component', (row) => textOr(row.component)),
     textColumn('stage', (row) => t(textOr(row.stage))),
@@ -90,7 +90,7 @@ function modelTab(trace) {
     element('p', {}, [`${formatCount(totals.parameters)} ${t('parameters')}`, formatBytes(totals.parameter_bytes), `${t('trainable')} ${formatCount(totals.trainable_parameters)}`,
       `${t('gradient')} ${formatBytes(totals.gradient_bytes)}`, `${t('optimizer state')} ${formatBytes(totals.optimizer_state_bytes)}`].join(' · ')),
     tableElement([
-      textColumn('name', (row) => row.name),
+      textColumn('name', (row) => row.name, NAME),
       textColumn('shape', (row) => row.shape.join(' × ')),
       textColumn('dtype', (row) => textOr(row.dtype)),
       bytesColumn('bytes', (row) => row.bytes, {bar: (row) => row.bytes / Math.max(...parameters.map((each) => each.bytes), 1)}),
