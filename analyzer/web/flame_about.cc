@@ -63,6 +63,11 @@ ViewWords WordsOf(ViewMode mode, uint64_t temporary_threshold) {
     case ViewMode::kTotal:
       return {"Total allocated", "everything that was allocated, freed or not: who keeps the allocator busy",
               "Nothing was allocated.", "allocation", "allocations"};
+    case ViewMode::kAverage:
+      return {"Average",
+              "bytes x lifetime, divided by the time that is shown: what was held on average. Large and short-lived "
+              "memory is narrow here",
+              "Nothing was held for any time.", "allocation", "allocations"};
     case ViewMode::kTemporary:
       break;
   }
@@ -87,6 +92,8 @@ std::string MomentText(const AggregatedStacks& view, const AggregatedDevice& dev
                           SizeText(weight), memory);
     case ViewMode::kTotal:
       return absl::StrCat("Allocated over time", place, ": ", FormatBytes(weight.bytes), " by ", count, memory);
+    case ViewMode::kAverage:
+      return absl::StrCat("Held on average", place, ": ", FormatBytes(weight.bytes), ", of ", count, memory);
     case ViewMode::kTemporary:
       break;
   }

@@ -262,6 +262,22 @@ Weights Expected(const Schedule& schedule, const StackSelection& selection, cons
   return weights;
 }
 
+// Bytes by key that were held on average between two times.
+std::map<Key, double> ExpectedAverage(const Schedule& schedule, const StackSelection& selection, uint64_t from_ns,
+                                      uint64_t to_ns) {
+  std::map<Key, double> averages;
+  const ViewMeasure measure = selection.measure == ViewMeasure::kDefault ? ViewMeasure::kHeld : selection.measure;
+  for (const Entry& entry : schedule.log.entries) {
+    const uint64_t ended_ns = entry.freed ? std::min(entry.ended_ns, to_ns) : to_ns;
+    if (!IsCounted(entry, measure) || entry.alloc_ns > to_ns || ended_ns < from_ns) continue;
+    if (!IsSelected(entry, ended_ns, selection)) continue;
+    const double held_ns = static_cast<double>(ended_ns - std::max(entry.alloc_ns, from_ns));
+    const Key key{entry.stack, entry.device, entry.thread, selection.by_size ? entry.size : 0};
+    averages[key] += static_cast<double>(entry.size) * held_ns / static_cast<double>(to_ns - from_ns);
+  }
+  return averages;
+}
+
 AggregatedStacks Aggregate(const std::string& path, const AnalyzeOptions& asked, const StackSelection& selection) {
   AggregatedStacks aggregated;
   const absl::StatusOr<Analysis> analysis = Analyze(path, asked, nullptr, nullptr, [&](const OpenTrace& trace) {
@@ -326,6 +342,44 @@ TEST_P(AggregateProperty, EqualsNaiveModel) {
   std::remove(path.c_str());
 }
 
+TEST_P(AggregateProperty, AverageEqualsNaiveModel) {
+  Schedule schedule(GetParam() + 1000);
+  schedule.Run(100 + schedule.Below(900));
+  schedule.trace.End();
+  const std::string path = schedule.trace.WriteTemporary();
+  const uint64_t origin_ns = schedule.log.entries.front().alloc_ns;
+  const uint64_t length_ns = schedule.log.entries.empty() ? 0 : schedule.trace.time_ns() - origin_ns;
+  for (int round = 0; round < 20; ++round) {
+    StackSelection selection;
+    selection.mode = ViewMode::kAverage;
+    selection.measure = static_cast<ViewMeasure>(schedule.Below(5));
+    selection.by_size = schedule.Below(2) == 0;
+    if (schedule.Below(3) == 0) selection.min_bytes = schedule.Below(kSlot);
+    AnalyzeOptions asked;
+    if (round % 2 == 1) {
+      asked.from_ns = schedule.Below(length_ns / 2 + 1);
+      asked.to_ns = asked.from_ns + 1 + schedule.Below(length_ns / 2 + 1);
+      for (const auto& [called_ns, corrected_ns] : schedule.taken_back) {
+        if (origin_ns + asked.to_ns >= called_ns && origin_ns + asked.to_ns < corrected_ns)
+          asked.to_ns = corrected_ns - origin_ns;
+      }
+    }
+    const AggregatedStacks got = Aggregate(path, asked, selection);
+    const auto want = ExpectedAverage(schedule, selection, origin_ns + asked.from_ns,
+                                      std::min(schedule.trace.time_ns(), origin_ns + std::min(asked.to_ns, length_ns)));
+    EXPECT_EQ(got.stacks.size(), want.size()) << "seed " << GetParam() << ", round " << round;
+    Weight sum;
+    for (const AggregatedStack& stack : got.stacks) {
+      const auto found = want.find({stack.stack_id, stack.device, stack.thread, stack.size});
+      ASSERT_NE(found, want.end());
+      EXPECT_NEAR(static_cast<double>(stack.weight.bytes), found->second, 1);
+      sum.Add(stack.weight);
+    }
+    EXPECT_EQ(got.all, sum);
+  }
+  std::remove(path.c_str());
+}
+
 // Events that no program makes, in an order that none has.
 std::string NonsenseTrace(uint32_t seed, std::map<int, Weight>* blocks) {
   std::mt19937_64 random(seed);
@@ -356,7 +410,8 @@ std::string NonsenseTrace(uint32_t seed, std::map<int, Weight>* blocks) {
 TEST_P(AggregateProperty, NonsenseAddsUp) {
   std::map<int, Weight> blocks;
   const std::string path = NonsenseTrace(GetParam(), &blocks);
-  for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary}) {
+  for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary,
+                              ViewMode::kAverage}) {
     for (const ViewMeasure measure :
          {ViewMeasure::kAllocated, ViewMeasure::kReserved, ViewMeasure::kTotal, ViewMeasure::kHeld}) {
       if (mode == ViewMode::kPeak && measure == ViewMeasure::kHeld) continue;

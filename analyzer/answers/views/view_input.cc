@@ -118,11 +118,13 @@ Datum ViewDatum(const ViewInput& input) {
                                     JsonLayout::kOneLine));
   }
   return Datum::Object(
-      {{"mode", ViewModeName(aggregated.mode), "`peak`, `leaks`, `total` or `temporary`"},
+      {{"mode", ViewModeName(aggregated.mode), "`peak`, `leaks`, `total`, `temporary` or `average`"},
        {"devices", Datum::List(std::move(devices)),
         "of the view: objects with `device` (null: the process), `measure` (`allocated`, `reserved`, `total`, `held`, "
         "`pinned`, `managed` or `imported`) and `time_ns`, of the peak or of the end"},
        {"temporary_threshold", input.selection->temporary_threshold, "N of `temporary`"},
+       {"window_ns", input.report.window_end_ns() - input.report.window_start_ns(),
+        "length of the time that the view is of; with the bytes of `average`, bytes x lifetime is their product"},
        {"bytes", aggregated.all.bytes, kAll},
        {"count", aggregated.all.count, kAll},
        {"shown_bytes", aggregated.shown.bytes, kShown},
@@ -157,6 +159,8 @@ std::string ViewTitle(const ViewInput& input) {
       return absl::StrCat("Freed after at most ",
                           FormatCountOf(input.selection->temporary_threshold, "other", "others"), WindowText(input),
                           ", ", Where(input), ": ", bytes);
+    case ViewMode::kAverage:
+      return absl::StrCat("Held on average", WindowText(input), " ", Where(input), ": ", bytes);
   }
   return "";
 }

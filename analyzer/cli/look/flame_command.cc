@@ -20,7 +20,8 @@ namespace {
 
 constexpr char kPageEnding[] = ".flame.html";
 constexpr size_t kDefaultNodes = 100'000;
-constexpr std::array kModes = {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary};
+constexpr std::array kModes = {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary,
+                              ViewMode::kAverage};
 
 class FlameCommand final : public Command {
  public:
@@ -30,14 +31,15 @@ class FlameCommand final : public Command {
   absl::string_view arguments() const override { return "[FLAGS] [FILE|DIR] [-o OUT.html]"; }
   absl::string_view help() const override {
     return R"(Writes one HTML page that shows every call stack as boxes as wide as their memory: at the peak, at the end,
-in total, and temporary. The page works offline and sends nothing. Click to zoom, search by regular
+in total, temporary, and on average (bytes x lifetime). The page works offline and sends nothing. Click to zoom, search by regular
 expression, invert, hide native frames, split by thread or device; ? lists all keys. Without -o the page is
 NAME.flame.html beside the trace; -o - writes to standard output. Flags that choose a view set what is
-shown first; the page has all four.
+shown first; the page has all five.
 
   gpumemshim flame                               of the newest trace here
   gpumemshim flame run.gmtrace -o flame.html
   gpumemshim flame --leaks --from 60 --min-size 1M
+  gpumemshim flame --average                     bytes x lifetime: what was held long
   gpumemshim flame --invert --native full        from the allocating function outwards, every frame
   gpumemshim flame --by category                 categories at the root; also --by module, stage
   gpumemshim flame --max-nodes 500000            more of the smallest stacks, a larger page

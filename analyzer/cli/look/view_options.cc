@@ -64,6 +64,7 @@ void ViewOptions::AddChoiceFlags(Flags* flags) {
       flags->Add("--leaks", &leaks, "what is not freed at the end"),
       flags->Add("--total", &total, "everything that was allocated, freed or not"),
       flags->Add("--temporary,--temporary-allocations", &temporary, "what was freed after at most N others"),
+      flags->Add("--average", &average, "what was held on average: bytes x lifetime, by the length of the time"),
   };
   for (size_t i = 0; i < std::size(modes); ++i) {
     for (size_t k = 0; k < i; ++k) modes[i].Excludes(modes[k]);
@@ -72,7 +73,7 @@ void ViewOptions::AddChoiceFlags(Flags* flags) {
                           ->Add("--temporary-threshold,--temporary-allocation-threshold", &temporary_threshold,
                                 "that N, 1 unless given; means --temporary")
                           .Value("N");
-  for (size_t i = 0; i < 3; ++i) threshold_option_.Excludes(modes[i]);
+  for (const size_t i : {0, 1, 2, 4}) threshold_option_.Excludes(modes[i]);
   flags->Add("--measure", &measure, "allocated, reserved, total or held; or pinned, managed, imported")
       .Value("WHAT")
       .OneOf({"allocated", "reserved", "total", "held", "pinned", "managed", "imported"});
@@ -120,6 +121,7 @@ absl::StatusOr<StackSelection> ViewOptions::Selection() const {
   if (leaks) selection.mode = ViewMode::kLeaks;
   if (total) selection.mode = ViewMode::kTotal;
   if (temporary || has_threshold) selection.mode = ViewMode::kTemporary;
+  if (average) selection.mode = ViewMode::kAverage;
   selection.temporary_threshold = temporary_threshold;
   selection.measure = ParseMeasure(measure);
   if (selection.mode == ViewMode::kPeak && selection.measure == ViewMeasure::kHeld) {

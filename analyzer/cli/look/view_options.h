@@ -32,7 +32,7 @@ namespace gpumem {
 
 struct ViewOptions {
   TraceOptions trace;
-  bool peak = false, leaks = false, total = false, temporary = false;
+  bool peak = false, leaks = false, total = false, temporary = false, average = false;
   ViewMode usual_mode = ViewMode::kPeak;  // without a flag for another; a command may set it
   uint64_t temporary_threshold = 1;
   std::string measure;

@@ -20,21 +20,41 @@ namespace {
 
 uint64_t SaturatingAdd(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
 
+// Of a byte: a temporary that is held for a millionth of the window has fewer bytes on average than one.
+constexpr uint64_t kPartsOfByte = 1 << 16;
+
+// What is looked at. `from_ns` is 0 where the view begins with the file; the rest is absolute.
+struct AggregateWindow {
+  uint64_t from_ns = 0, begin_ns = 0, end_ns = 0;
+};
+
+// In kPartsOfByte: bytes x time within the window, by the window's length.
+uint64_t AverageOf(const SingleAllocation& life, const AggregateWindow& window) {
+  const uint64_t begin_ns = std::max(life.alloc_ns, window.begin_ns), end_ns = std::min(life.ended_ns, window.end_ns);
+  if (begin_ns >= end_ns) return 0;
+  using Wide = unsigned __int128;
+  const Wide parts = Wide{life.size} * kPartsOfByte * (end_ns - begin_ns) / (window.end_ns - window.begin_ns);
+  return static_cast<uint64_t>(std::min<Wide>(parts, UINT64_MAX));
+}
+
 // Decides what counts, and where.
 class Aggregator {
  public:
-  Aggregator(const StackSelection& selection, uint64_t from_ns, UserStages* stages)
-      : selection_(selection), from_ns_(from_ns), stages_(stages), map_(selection.most_stacks) {}
+  Aggregator(const StackSelection& selection, const AggregateWindow& window, UserStages* stages)
+      : selection_(selection), window_(window), stages_(stages), map_(selection.most_stacks) {}
 
   void Take(const SingleAllocation& life) {
     if (life.size < selection_.min_bytes || life.size > selection_.max_bytes) return;
     const uint64_t age_ns = life.ended_ns - std::min(life.ended_ns, life.alloc_ns);
     if (age_ns < selection_.min_age_ns || age_ns > selection_.max_age_ns) return;
-    if (selection_.mode != ViewMode::kPeak && life.alloc_ns < from_ns_) return;
+    const bool is_average = selection_.mode == ViewMode::kAverage;
+    if (is_average && (life.alloc_ns > window_.end_ns || life.ended_ns < window_.begin_ns)) return;
+    if (selection_.mode != ViewMode::kPeak && !is_average && life.alloc_ns < window_.from_ns) return;
     if (selection_.mode == ViewMode::kTemporary && (!life.freed || life.others > selection_.temporary_threshold))
       return;
     const uint32_t group = selection_.by_user_stage ? stages_->Of(life.alloc_ns, life.thread) : 0;
-    map_.Add({life.stack, selection_.by_size ? life.size : 0, life.slot, life.thread, group}, {life.size, 1}, life.api);
+    const uint64_t bytes = is_average ? AverageOf(life, window_) : life.size;
+    map_.Add({life.stack, selection_.by_size ? life.size : 0, life.slot, life.thread, group}, {bytes, 1}, life.api);
   }
 
   // What the device held beyond all lives: no event says who has it, nor in how many blocks.
@@ -42,15 +62,17 @@ class Aggregator {
     const StackSelection all;
     const bool takes_all = selection_.min_bytes == all.min_bytes && selection_.max_bytes == all.max_bytes &&
                            selection_.min_age_ns == all.min_age_ns && selection_.max_age_ns == all.max_age_ns &&
-                           (selection_.mode == ViewMode::kPeak || from_ns_ == 0);
+                           (selection_.mode == ViewMode::kPeak || window_.from_ns == 0);
     if (takes_all && bytes > 0) map_.Add({0, 0, slot, 0, 0}, {bytes, 0}, 0);
   }
 
-  void Finish(AggregatedStacks* result) { map_.Take(result); }
+  void Finish(AggregatedStacks* result) {
+    map_.Take(result, selection_.mode == ViewMode::kAverage ? kPartsOfByte : 1);
+  }
 
  private:
   const StackSelection& selection_;
-  uint64_t from_ns_;
+  AggregateWindow window_;
   UserStages* stages_;
   WeightMap map_;
 };
@@ -244,9 +266,9 @@ std::optional<AggregatedStacks> AggregateKept(const LifeTable& lives, const Anal
   result.mode = selection.mode;
   result.devices = ChooseDevices(analysis, selection, analysis.end_ns);
   UserStages stages(&analysis.marks, &names);
-  Aggregator aggregator(selection, 0, &stages);
+  Aggregator aggregator(selection, {0, analysis.origin_ns, analysis.end_ns}, &stages);
   bool is_complete = true;
-  if (selection.mode == ViewMode::kTotal || selection.mode == ViewMode::kTemporary) {
+  if (selection.mode != ViewMode::kPeak && selection.mode != ViewMode::kLeaks) {
     is_complete = TakeAll(lives, analysis, result.devices, selection.mode == ViewMode::kTemporary, &aggregator);
   } else {
     for (AggregatedDevice& device : result.devices) {
@@ -267,9 +289,10 @@ AggregatedStacks AggregateStacks(const OpenTrace& trace, const AnalyzeOptions& a
   const uint64_t origin_ns = trace.analysis->origin_ns;
   const uint64_t from_ns = asked.from_ns == 0 ? 0 : SaturatingAdd(origin_ns, asked.from_ns);
   const uint64_t to_ns = SaturatingAdd(origin_ns, asked.to_ns);
-  result.devices = ChooseDevices(*trace.analysis, selection, std::min(to_ns, trace.analysis->end_ns));
+  const uint64_t end_ns = std::min(to_ns, trace.analysis->end_ns);
+  result.devices = ChooseDevices(*trace.analysis, selection, end_ns);
   UserStages stages(&trace.analysis->marks, trace.names);
-  Aggregator aggregator(selection, from_ns, &stages);
+  Aggregator aggregator(selection, {from_ns, std::max(origin_ns, from_ns), end_ns}, &stages);
   const bool of_instant = selection.mode == ViewMode::kPeak || selection.mode == ViewMode::kLeaks;
   if (of_instant && IsOfProcess(selection.measure)) {
     AggregateProcess(trace, from_ns, to_ns, &result, &aggregator);

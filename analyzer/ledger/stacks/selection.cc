@@ -15,6 +15,8 @@ absl::string_view ViewModeName(ViewMode mode) {
       return "total";
     case ViewMode::kTemporary:
       return "temporary";
+    case ViewMode::kAverage:
+      return "average";
   }
   return "unknown";
 }

@@ -3,12 +3,14 @@
 //
 // StackSelection: which allocations a view by stack is made of. Plain values; ledger/stacks/aggregate.h applies them.
 //
-// The four views, of each GPU by itself:
+// The five views, of each GPU by itself:
 //   peak       what was alive when memory was highest
 //   leaks      what was allocated at or after --from and is still alive at --to (the end)
 //   total      everything that was allocated between --from and --to, freed or not
 //   temporary  of that, what was freed after at most `temporary_threshold` others: allocations of the same sort
 //              (PyTorch's blocks, or CUDA's memory) by the same thread on the same GPU between the two calls
+//   average    bytes x lifetime between --from and --to, divided by the time between them: what was held on average.
+//              What was allocated before --from counts from there on
 
 #ifndef GPUMEM_ANALYZER_LEDGER_STACKS_SELECTION_H_
 #define GPUMEM_ANALYZER_LEDGER_STACKS_SELECTION_H_
@@ -21,7 +23,7 @@
 
 namespace gpumem {
 
-enum class ViewMode : uint8_t { kPeak, kLeaks, kTotal, kTemporary };
+enum class ViewMode : uint8_t { kPeak, kLeaks, kTotal, kTemporary, kAverage };
 
 absl::string_view ViewModeName(ViewMode mode);  // "peak"
 

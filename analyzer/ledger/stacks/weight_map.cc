@@ -18,6 +18,16 @@ bool IsLarger(const AggregatedStack& a, const AggregatedStack& b) {
          std::tie(a.weight.bytes, a.weight.count, b.stack_id, b.device, b.thread, b.size, b.group);
 }
 
+void RoundToBytes(uint64_t parts, AggregatedStacks* result) {
+  const auto round = [parts](uint64_t sum) { return sum / parts + (sum % parts >= parts - parts / 2 ? 1 : 0); };
+  result->merged.bytes = round(result->merged.bytes);
+  result->all = result->merged;
+  for (AggregatedStack& stack : result->stacks) {
+    stack.weight.bytes = round(stack.weight.bytes);
+    result->all.Add(stack.weight);
+  }
+}
+
 }  // namespace
 
 void WeightMap::Find(const WeightKey& key, uint32_t api) {
@@ -47,7 +57,7 @@ void WeightMap::Shrink() {
   merged_entries_ += static_cast<uint64_t>(entries.end() - first_merged);
 }
 
-void WeightMap::Take(AggregatedStacks* result) {
+void WeightMap::Take(AggregatedStacks* result, uint64_t parts) {
   last_ = nullptr;
   if (map_.size() > most_) Shrink();
   result->stacks.clear();
@@ -57,9 +67,11 @@ void WeightMap::Take(AggregatedStacks* result) {
         {key.stack, DeviceOfSlot(key.slot), key.thread, value.api, key.size, value.weight, key.group});
   }
   map_ = {};
-  std::sort(result->stacks.begin(), result->stacks.end(), IsLarger);
-  result->all = result->shown = std::exchange(all_, {});
+  result->all = std::exchange(all_, {});
   result->merged = std::exchange(merged_, {});
+  if (parts > 1) RoundToBytes(parts, result);
+  result->shown = result->all;
+  std::sort(result->stacks.begin(), result->stacks.end(), IsLarger);
   result->merged_entries = std::exchange(merged_entries_, 0);
 }
 

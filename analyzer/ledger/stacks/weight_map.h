@@ -45,8 +45,9 @@ class WeightMap {
     all_.Add(weight);
   }
 
-  // Moves everything into `result`, sorted, and is empty afterwards.
-  void Take(AggregatedStacks* result);
+  // Moves everything into `result`, sorted, and is empty afterwards. `parts`: of a byte, in which the weights were
+  // added; each is rounded, and sums are of what was rounded.
+  void Take(AggregatedStacks* result, uint64_t parts = 1);
 
  private:
   struct Value {

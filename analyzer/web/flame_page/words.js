@@ -125,7 +125,7 @@ const KEYS = [
   ['Home or 0', 'zoom out to everything'],
   ['/', 'search'],
   ['n, N', 'next and previous match'],
-  ['1 … 4', 'what is shown'],
+  ['1 … 5', 'what is shown'],
   ['i', 'invert: allocating functions first'],
   ['f', 'flame or icicle'],
   ['h', 'hide or show native frames'],

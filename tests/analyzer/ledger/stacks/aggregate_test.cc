@@ -92,7 +92,7 @@ StackSelection Of(ViewMode mode, ViewMeasure measure = ViewMeasure::kDefault) {
 uint64_t StackNamed(TraceBuilder* trace, const std::string& name) { return trace->PythonStack({{name, "m.py", 1}}); }
 
 TEST(Aggregate, LivesThatAreKeptSayWhatAReplaySays) {
-  for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal}) {
+  for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kAverage}) {
     for (const ViewMeasure measure : {ViewMeasure::kDefault, ViewMeasure::kReserved, ViewMeasure::kTotal}) {
       TraceBuilder trace;
       trace.Device(0, "GPU", 1 << 30).Device(1, "GPU", 1 << 30);
@@ -157,6 +157,24 @@ TEST(Aggregate, TemporaryIsWhatIsFreedAfterAtMostNOthersOfItsThread) {
   EXPECT_THAT(Aggregate(&trace, selection).bytes(), ElementsAre());
   selection.temporary_threshold = 2;
   EXPECT_THAT(Aggregate(&trace, selection).bytes(), ElementsAre(Pair(grows, kMiB), Pair(stays, kMiB)));
+}
+
+TEST(Aggregate, AverageIsBytesTimesLifetimeByTheWindowsLength) {
+  TraceBuilder trace(1000);
+  const uint64_t is_long = StackNamed(&trace, "long"), is_short = StackNamed(&trace, "short");
+  trace.TorchAlloc(kSegment, 10 * kMiB, is_long);
+  for (int i = 0; i < 4; ++i) trace.TorchAlloc(kSegment + 16 * kMiB, 8 * kMiB, is_short).TorchFree(kSegment + 16 * kMiB, 8 * kMiB);
+  trace.TorchAlloc(kSegment + 32 * kMiB, 100 * kMiB, is_short).End();
+  const Answer answer = Aggregate(&trace, Of(ViewMode::kAverage));
+  // Nine steps of time: one is held for all of them, the other for four. What begins with the last event is held for none.
+  EXPECT_THAT(answer.bytes(), ElementsAre(Pair(is_long, 10 * kMiB), Pair(is_short, (4 * 8 * kMiB + 4) / 9)));
+  EXPECT_EQ(answer.aggregated.all.count, 6u);
+  AnalyzeOptions asked;
+  asked.from_ns = 2 * 1000;
+  asked.to_ns = 4 * 1000;
+  EXPECT_THAT(Aggregate(&trace, Of(ViewMode::kAverage), asked).bytes(),
+              ElementsAre(Pair(is_long, 10 * kMiB), Pair(is_short, 4 * kMiB)))
+      << "what was there before the window counts in it";
 }
 
 TEST(Aggregate, TotalCountsPhysicalMemoryOnceAndSegmentsApart) {
