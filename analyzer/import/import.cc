@@ -60,6 +60,26 @@ struct Importing {
   const ImportProgress& progress;
 };
 
+bool Holds(absl::string_view begin, absl::string_view what) { return absl::StrContains(begin, what); }
+
+bool BeginsWith(absl::string_view begin, absl::string_view what) {
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(begin), what);
+}
+
+bool IsTar(absl::string_view begin) { return begin.size() > 262 && begin.substr(257, 5) == "ustar"; }
+
+bool IsUtf16(absl::string_view begin) {
+  return absl::StartsWith(begin, "\xff\xfe") || absl::StartsWith(begin, "\xfe\xff");
+}
+
+// What a server sends instead of a file.
+bool IsWebPage(absl::string_view begin) {
+  for (const absl::string_view sign : {"<!DOCTYPE", "<!doctype", "<html", "<HTML", "<?xml", "404: Not Found"}) {
+    if (BeginsWith(begin, sign)) return true;
+  }
+  return false;
+}
+
 // Of a page.
 bool HasWord(absl::string_view begin, absl::string_view word) {
   return absl::StartsWith(absl::StripLeadingAsciiWhitespace(begin), "<") && absl::StrContains(begin, word);
@@ -87,6 +107,10 @@ constexpr ImportKind kKinds[] = {
     {IsXSpace, [](Importing file) { return ImportXSpace(file.source, file.path, std::move(file.sink)); }},
     {IsSqlite, [](Importing file) { return ImportNsysReport(file.path, std::move(file.sink)); }},
     {IsXprofMemory, [](Importing file) { return ImportXprofMemory(file.source, file.path, std::move(file.sink)); }},
+    {[](absl::string_view begin) { return BeginsWith(begin, "{") && Holds(begin, "\"allocated_bytes.all."); }, nullptr,
+     "",
+     "has PyTorch's memory_stats(): totals of one moment. A snapshot is what torch.cuda.memory._dump_snapshot() "
+     "writes"},
     {IsJson, [](Importing file) { return ImportProfilerTrace(file.source, file.path, std::move(file.sink)); },
      "traceEvents schemaVersion"},
     {[](absl::string_view begin) { return HasWord(begin, "GPU Memory Timeline HTML"); }, nullptr, "",
@@ -98,11 +122,40 @@ constexpr ImportKind kKinds[] = {
      "is a picture. Take the file that it was drawn from"},
     {[](absl::string_view begin) { return absl::StartsWith(begin, "PK\x03\x04"); }, nullptr, "",
      "is a zip archive, as torch.save writes checkpoints. A memory snapshot is what "
+     "torch.cuda.memory._dump_snapshot() writes; where the archive has files in it that others recorded, unpack it"},
+    {[](absl::string_view begin) { return BeginsWith(begin, "version https://git-lfs.github.com/"); }, nullptr, "",
+     "is a pointer of Git LFS, not the file itself. Fetch that with `git lfs pull`"},
+    {IsWebPage, nullptr, "",
+     "is a web page or a server's answer, not a file that a program recorded. Download the file itself"},
+    {IsTar, nullptr, "", "is a tar archive. Unpack it, and give its files or their folder"},
+    {[](absl::string_view begin) { return absl::StartsWith(begin, "\x1f\x8b"); }, nullptr, "",
+     "is gzipped twice. Unpack it once"},
+    {[](absl::string_view begin) {
+       return absl::StartsWith(begin, "BZh") ||
+              absl::StartsWith(begin, absl::string_view("\xfd"
+                                                        "7zXZ\0",
+                                                        6)) ||
+              absl::StartsWith(begin, "\x28\xb5\x2f\xfd");
+     },
+     nullptr, "", "is compressed by bzip2, xz or zstd. Unpack it; gzip alone is read as it is"},
+    {IsUtf16, nullptr, "", "is text in UTF-16, as a redirection in PowerShell writes it. Save it in UTF-8"},
+    {[](absl::string_view begin) { return absl::StartsWith(begin, absl::string_view("memray\0", 7)); }, nullptr, "",
+     "is a recording of memray, which has memory of the host alone. Record memory of GPUs: gpumemshim run -- COMMAND"},
+    {[](absl::string_view begin) { return Holds(begin, "NVIDIA-SMI ") || Holds(begin, "memory.used [MiB]"); }, nullptr,
+     "",
+     "is what nvidia-smi says: how much whole processes use at times, and no allocation. Record the program: "
+     "gpumemshim run -- COMMAND"},
+    {[](absl::string_view begin) { return Holds(begin, "PyTorch CUDA memory summary"); }, nullptr, "",
+     "is a table of PyTorch's memory_summary(): totals of one moment. A snapshot is what "
      "torch.cuda.memory._dump_snapshot() writes"},
+    {[](absl::string_view begin) { return Holds(begin, "CUDA out of memory. Tried to allocate"); }, nullptr, "",
+     "is a log with an error of PyTorch in it, not a recording. Record the program: gpumemshim run -- COMMAND, then "
+     "gpumemshim oom"},
 };
 
 const ImportKind* KindOf(ByteSource* source) {
-  const absl::string_view begin = source->Peek();
+  absl::string_view begin = source->Peek();
+  absl::ConsumePrefix(&begin, "\xef\xbb\xbf");                             // of UTF-8, as editors on Windows write it
   if (absl::StrContains(begin.substr(0, 16), "\x0dGMT1")) return nullptr;  // a trace of ours
   const auto fits = [begin](const ImportKind& kind) { return kind.begins(begin); };
   const auto* const found = std::find_if(std::begin(kKinds), std::end(kKinds), fits);

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/format.h"
 #include "base/status_macros.h"
 
 namespace gpumem {
@@ -111,6 +112,13 @@ class SnapshotReader {
   PickleValue Value(PickleValue dict, const std::optional<PickleValue>& key) const {
     const PickleValue* const value = tree_.Find(dict, key);
     return value == nullptr ? PickleValue() : *value;
+  }
+  // Of a list of snapshots, or a dict of them; 0 = it is none.
+  size_t SnapshotsIn(PickleValue root) const {
+    const absl::Span<const PickleValue> items = root.is_sequence() ? tree_.Items(root) : tree_.Values(root);
+    return static_cast<size_t>(std::count_if(items.begin(), items.end(), [this](PickleValue item) {
+      return tree_.Find(item, "segments") != nullptr && tree_.Find(item, "device_traces") != nullptr;
+    }));
   }
   uint64_t Pool(PickleValue dict) const;
   uint32_t OwnerOf(uint64_t stream, uint64_t pool);
@@ -320,6 +328,11 @@ absl::StatusOr<TorchSnapshot> SnapshotReader::Read() {
   const PickleValue* const segments = root.is_sequence() ? &root : tree_.Find(root, "segments");
   const PickleValue* const traces = tree_.Find(root, "device_traces");
   const bool is_list = root.is_sequence() && (tree_.Items(root).empty() || tree_.Find(tree_.Items(root)[0], "blocks"));
+  if (const size_t several = SnapshotsIn(root); several != 0) {
+    return absl::DataLossError(
+        absl::StrCat("is a pickle with ", FormatCountOf(several, "snapshot", "snapshots"),
+                     " in a list or dict. Write each into a file of its own: pickle.dump(snapshot, file)"));
+  }
   if ((segments == nullptr && traces == nullptr) || (root.is_sequence() && !is_list)) {
     return absl::DataLossError(
         absl::StrCat("is a pickle, but no memory snapshot: it has no \"segments\". ", kWriteAnew));

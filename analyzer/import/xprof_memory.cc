@@ -36,7 +36,7 @@ constexpr absl::string_view kXprofOtherSteps = "allocated outside the step of th
 constexpr absl::string_view kXprofNotListed = "not listed at the peak";
 constexpr absl::string_view kXprofTotal = "total of the allocator";
 
-// Numbers of 64 bits stand in quotes, zeros may be left out. What is no size is 0.
+// Numbers of 64 bits stand in quotes, zeros may be left out. Anything else is 0.
 uint64_t Amount(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   if (!object.is_object() || found == object.end()) return 0;

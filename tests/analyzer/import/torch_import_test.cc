@@ -32,6 +32,7 @@ using pickled::List;
 using pickled::Segment;
 using pickled::Snapshot;
 using pickled::Text;
+using pickled::Value;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -232,6 +233,11 @@ TEST(TorchImportTest, ListsThatAreReferredToTooOftenAreRefused) {
 }
 
 TEST(TorchImportTest, OtherPicklesAreNamed) {
+  const Value one = Dict({{"segments", List({})}, {"device_traces", List({})}});
+  for (const Value& several : {List({one, one}), Dict({{"rank0", one}, {"rank1", one}})}) {
+    const Imported ranks(pickled::PickleOf(several));
+    EXPECT_THAT(std::string(ranks.status.message()), HasSubstr("with 2 snapshots in a list or dict"));
+  }
   const Imported run(pickled::PickleOf(Dict({{"weights", List({})}})));
   EXPECT_THAT(std::string(run.status.message()), HasSubstr("no memory snapshot"));
 }
