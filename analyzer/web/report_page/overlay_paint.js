@@ -8,7 +8,7 @@ class OverlayPainter {
     Object.assign(this, {overlay, context, width, height, theme: overlay.told.theme()});
     this.plot = {x: OVERLAY.left, y: OVERLAY.top, width: Math.max(width - OVERLAY.left - OVERLAY.right, 1), height: height - OVERLAY.top - OVERLAY.bottom};
     this.curves = overlay.runs.map((run) => run.columns(overlay.from, overlay.to, Math.ceil(this.plot.width)));
-    this.top = Math.max(...overlay.runs.map(({device}) => device.held.reduce((a, b) => Math.max(a, b), 1))) * 1.06;
+    this.top = Math.max(...overlay.runs.map(({device}) => device.mostHeld)) * 1.06;
   }
 
   paint() {

@@ -41,10 +41,9 @@ class Timeline {
 
   get top() {
     const {device, upTo} = this.what;
-    const most = (values) => values.reduce((a, b) => Math.max(a, b), 1);
     if (upTo === 'capacity' && device.capacity > 0) return device.capacity * 1.02;
-    if (upTo === 'use') return most(device.held) * 1.04;
-    return Math.max(most(device.rows.most_total), most(device.held)) * 1.04;  // what others recorded may lack what was reserved
+    if (upTo === 'use') return device.mostHeld * 1.04;
+    return Math.max(device.mostTotal, device.mostHeld) * 1.04;  // what others recorded may lack what was reserved
   }
 
   scene(width, height, theme) {

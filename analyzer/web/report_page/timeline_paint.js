@@ -80,26 +80,26 @@ class TimelinePainter {
 
   paintLayers() {
     const {context, scene, rows, plot} = this;
+    const boxes = boxesFor(context, plot);
     const base = new Float64Array(rows.length);
     for (const place of scene.device.steadyFirst(scene.by)) {
       if (scene.hidden.has(place)) continue;
       const {values, name} = scene.layers[place];
-      context.globalAlpha = scene.lit >= 0 && scene.lit !== place ? 0.3 : 1;
-      context.beginPath();
+      boxes.begin(fillOf(scene.by, name, place), scene.lit >= 0 && scene.lit !== place ? 0.3 : 1);
       for (let start = 0; start < rows.length;) {
         let stop = start + 1;
         while (stop < rows.length && rows[stop] === rows[start] && base[stop] === base[start]) ++stop;
         const bytes = rows[start] < 0 ? 0 : values[rows[start]];
         if (bytes > 0) {
           const y = this.yOf(base[start] + bytes);
-          context.rect(plot.x + start, y, stop - start, this.yOf(base[start]) - y);
+          boxes.add(plot.x + start, y, stop - start, this.yOf(base[start]) - y);
         }
         for (let column = start; column < stop; ++column) base[column] += bytes;
         start = stop;
       }
-      paintFill(context, fillOf(scene.by, name, place));
+      boxes.end();
     }
-    context.globalAlpha = 1;
+    boxes.show();
   }
 
   paintLines() {

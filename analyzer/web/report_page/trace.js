@@ -48,6 +48,7 @@ class Device {
     for (const [name, column] of Object.entries(raw.rows)) this.rows[name] = undelta(column, Float64Array);
     this.rowCount = this.rows.event.length;
     this.held = this.rows.allocated.map((bytes, i) => bytes + this.rows.other[i]);
+    [this.mostHeld, this.mostTotal] = [this.held, this.rows.most_total].map((values) => values.reduce((a, b) => Math.max(a, b), 1));
     this.raw = raw.layers;
     this.strings = strings;
     this.dense = new Map();
