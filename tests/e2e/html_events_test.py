@@ -21,7 +21,7 @@ import html_test
 import pages
 
 WAIT_S = 60
-STACKS = "28000"  # more changes than a page has rows for
+BLOCKS = "30000"  # more changes than a page has rows for
 MARKS = "(document.getElementById('single').hidden ? '' : document.getElementById('single').textContent)"
 
 
@@ -66,12 +66,21 @@ class ShortRunTest(html_test.PageTest):
         self.assertEqual(self.page.evaluate("document.querySelector('#timeline').checkVisibility()"), True)
 
 
+def said(page):
+    """What the page says of single events, once it is there."""
+    deadline = time.monotonic() + WAIT_S
+    while not page.evaluate("document.getElementById('waiting').hidden") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    page.settle()
+    return page.evaluate(MARKS)
+
+
 class LongRunTest(unittest.TestCase):
     """In a file those around the peak, from `serve` those of any place."""
 
     @classmethod
     def setUpClass(cls):
-        cls.trace = html_test.SETUP.trace("many", STACKS, name="long")
+        cls.trace = html_test.SETUP.trace("long", BLOCKS)
         cls.path = html_test.SETUP.page(cls.trace, flags=("--max-blocks", "20000"), name="long.html")
 
     def test_of_a_file_others_are_said_to_be_in_serve(self):
@@ -82,12 +91,12 @@ class LongRunTest(unittest.TestCase):
         self.assertLess(sum(end - first for first, end in data["single_events"]), 8193)
         page = html_test.SETUP.browser.open(self.path, f"#x=events&from={peak - 40}&until={peak}")
         try:
-            self.assertIn("single events", page.evaluate(MARKS))
+            self.assertIn("single events", said(page))
         finally:
             page.close()
         page = html_test.SETUP.browser.open(self.path, "#x=events&from=10000&until=10060")
         try:
-            self.assertEqual(page.evaluate(MARKS), "Single events of this place: gpumemshim serve long.gmtrace")
+            self.assertEqual(said(page), "Single events of this place: gpumemshim serve long.gmtrace")
             self.assertEqual(page.complaints, [])
         finally:
             page.close()
@@ -109,10 +118,10 @@ class LongRunTest(unittest.TestCase):
     def test_serve_gives_them_for_the_view_and_refuses_what_is_no_stretch(self):
         server = subprocess.Popen([html_test.SETUP.gpumem, "serve", "--json", str(self.trace)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            said = json.loads(server.stdout.readline())
-            self.refuses(said)
+            told = json.loads(server.stdout.readline())
+            self.refuses(told)
             with chromium.Browser(loopback=True) as browser:
-                page = browser.open_address(f"{said['address']}#x=events&from=10000&until=10060")
+                page = browser.open_address(f"{told['address']}#x=events&from=10000&until=10060")
                 deadline = time.monotonic() + WAIT_S
                 while "single events:" not in page.evaluate(MARKS):
                     self.assertLess(time.monotonic(), deadline, page.evaluate(MARKS))
@@ -126,9 +135,9 @@ class LongRunTest(unittest.TestCase):
             _, errors = server.communicate(timeout=WAIT_S)
         self.assertEqual((server.returncode, errors), (0, ""))
 
-    def refuses(self, said):
-        def ask(events, token=said["token"]):
-            connection = http.client.HTTPConnection("127.0.0.1", said["port"], timeout=WAIT_S)
+    def refuses(self, told):
+        def ask(events, token=told["token"]):
+            connection = http.client.HTTPConnection("127.0.0.1", told["port"], timeout=WAIT_S)
             connection.request("GET", f"/data?token={token}&events={events}")
             answer = connection.getresponse()
             body = answer.read()

@@ -79,6 +79,8 @@ class ViewsTest(unittest.TestCase):
                             page.settle()
                         for what in page.evaluate("pageAudit()"):
                             found.setdefault(what, []).append(f"{tab} {theme} {width}")
+                for what in self.single_events(page):
+                    found.setdefault(what, []).append(f"single events {theme} {width}")
                 for layer in range(4):
                     page.evaluate(f"document.querySelectorAll('#layers button')[{layer}]?.click()")
                     page.settle()
@@ -88,6 +90,20 @@ class ViewsTest(unittest.TestCase):
         finally:
             page.close()
         return {what: views[:3] for what, views in found.items()}
+
+    def single_events(self, page):
+        """What is wrong where the timeline is zoomed in on the peak, with the pointer on it."""
+        page.evaluate("document.getElementById('to-peak').click()")
+        page.evaluate("(() => { const t = document.getElementById('timeline'); for (let i = 0; i < 60; ++i) t.dispatchEvent(new KeyboardEvent('keydown', {key: '+', bubbles: true})); })()")
+        page.settle()
+        left, top, width = page.evaluate("(() => { const r = document.getElementById('timeline').getBoundingClientRect(); return [r.left, r.top, r.width]; })()")
+        for share in (0.3, 0.5, 0.7):
+            page.hover(left + share * width, top + 100)
+            page.settle()
+            yield from page.evaluate("pageAudit()")
+        page.hover(1, 1)
+        page.evaluate("document.getElementById('whole').click()")
+        page.settle()
 
     def check(self, name, *traces):
         if not re.search(ONLY, name):

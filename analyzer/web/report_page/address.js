@@ -28,7 +28,7 @@ function readAddress(traces, choice) {
   choice.trace = number('trace', traces.length - 1);
   const trace = traces[choice.trace];
   choice.device = number('device', trace.devices.length - 1);
-  choice.by = one('by', LAYERS, 'category');
+  choice.by = one('by', LAYERS, trace.firstLayers(choice.device));
   choice.x = one('x', ['time', 'events'], trace.tellsTime(choice.device) ? 'time' : 'events');
   choice.upTo = one('to', ['use', 'reserved', 'capacity'], 'reserved');
   // Who follows a link to a moment or a search wants its blocks; else a run that grows opens on what grows.
@@ -67,8 +67,27 @@ function addressOf(choice, timeline) {
   return asked;
 }
 
-function writeAddress(choice, timeline) {
-  history.replaceState(null, '', `#${addressOf(choice, timeline)}`);
+// A browser takes 200 changes of the address in 30 seconds and none beyond them, and a zoom by the wheel has 60 a second.
+const ADDRESSES = {most: 50, perSecond: 4};
+
+class AddressWriter {
+  constructor() {
+    [this.left, this.at] = [ADDRESSES.most, performance.now()];
+  }
+
+  // At once, or when there is room again.
+  write(choice, timeline) {
+    clearTimeout(this.timer);
+    const now = performance.now();
+    this.left = Math.min(this.left + (now - this.at) / 1000 * ADDRESSES.perSecond, ADDRESSES.most);
+    this.at = now;
+    if (this.left < 1) {
+      this.timer = setTimeout(() => this.write(choice, timeline), 1000 / ADDRESSES.perSecond);
+      return;
+    }
+    this.left -= 1;
+    history.replaceState(null, '', `#${addressOf(choice, timeline)}`);
+  }
 }
 
 // What a key does on a page; undefined: nothing.

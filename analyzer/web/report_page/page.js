@@ -12,6 +12,7 @@ class ReportPage {
   constructor(data, askEvents) {
     this.read(data);
     this.choice = {};
+    this.address = new AddressWriter();
     this.singleEvents = new SingleEventsView(askEvents);
     this.asked = readAddress(this.traces, this.choice);
     this.pattern = null;
@@ -65,7 +66,7 @@ class ReportPage {
   get device() { return this.trace.devices[this.choice.device]; }
 
   remember() {
-    writeAddress(this.choice, this.timeline);
+    this.address.write(this.choice, this.timeline);
   }
 
   // Somebody changed the address by hand, or followed a link to this page.

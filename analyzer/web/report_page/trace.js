@@ -6,6 +6,7 @@
 
 const SCHEMA_VERSION = 3;
 const DROPPED = ['born', 'time_ns', 'address'];  // columns that are written as steps
+const MOST_OF_ONE = 0.95;  // of the peak, in a category that still is worth a picture
 const LAYERS = ['category', 'module', 'line', 'stream'];
 
 // Text of the page's script element -> the data: base64 of deflated JSON.
@@ -141,6 +142,16 @@ class Trace {
     const {time_ns: time} = device.rows;
     const inner = time[Math.floor(device.rowCount * 0.95)] - time[Math.floor(device.rowCount * 0.05)];
     return inner > 0.3 * time[device.rowCount - 1];
+  }
+
+  // What the timeline is stacked by at first: lines where nearly all of the peak is of one category, as in histories of
+  // others, which say nothing of what memory was for.
+  firstLayers(place) {
+    const device = this.devices[place];
+    if (device === undefined) return 'category';
+    const row = device.rowAt('event', device.peakEvent);
+    const shares = device.layers('category').map(({values}) => values[row] / Math.max(device.held[row], 1));
+    return Math.max(...shares, 0) > MOST_OF_ONE && device.raw.line.length > 1 ? 'line' : 'category';
   }
 
   // Places in `columns` of what was alive behind an event, largest first.

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 
 // Writes the traces that flame_test.py and html_test.py look at: `flame_traces small FILE`, `flame_traces many FILE
-// STACKS`, `flame_traces training FILE`.
+// STACKS`, `flame_traces long FILE BLOCKS`, `flame_traces training FILE`.
 
 #include <cstdio>
 #include <cstdlib>
@@ -111,6 +111,25 @@ void WriteTraining(const std::string& path) {
   builder.End().Write(path);
 }
 
+// `blocks` blocks of seven lines, each freed four later: more changes than a page has rows for.
+void WriteLong(const std::string& path, uint64_t blocks) {
+  testing::TrainingTrace trace;
+  testing::TraceBuilder& builder = trace.builder();
+  builder.header().set_program("long");
+  builder.Device(0, "GPU", 1024 * kMiB);
+  std::vector<uint64_t> stacks;
+  for (uint32_t line = 1; line <= 7; ++line)
+    stacks.push_back(trace.Stack({testing::Code("work", "/job/work.py", line)}));
+  builder.CudaAlloc(kSegment, 900 * kMiB, stacks[0]);
+  const auto size = [](uint64_t i) { return 512 * (1 + i % 11); };
+  const auto address = [](uint64_t i) { return kSegment + i % 8 * kMiB; };
+  for (uint64_t i = 0; i < blocks; ++i) {
+    builder.TorchAlloc(address(i), size(i), stacks[i % stacks.size()]);
+    if (i >= 4) builder.TorchFree(address(i - 4), size(i - 4));
+  }
+  builder.End().Write(path);
+}
+
 }  // namespace
 }  // namespace gpumem
 
@@ -119,10 +138,12 @@ int main(int argc, char** argv) {
     gpumem::WriteSmall(argv[2]);
   } else if (argc == 4 && strcmp(argv[1], "many") == 0) {
     gpumem::WriteMany(argv[2], strtoull(argv[3], nullptr, 10));
+  } else if (argc == 4 && strcmp(argv[1], "long") == 0) {
+    gpumem::WriteLong(argv[2], strtoull(argv[3], nullptr, 10));
   } else if (argc == 3 && strcmp(argv[1], "training") == 0) {
     gpumem::WriteTraining(argv[2]);
   } else {
-    fprintf(stderr, "usage: flame_traces small FILE | many FILE STACKS | training FILE\n");
+    fprintf(stderr, "usage: flame_traces small FILE | many FILE STACKS | long FILE BLOCKS | training FILE\n");
     return 2;
   }
   return 0;
