@@ -11,7 +11,9 @@ const LAYERS = ['category', 'module', 'line', 'stream'];
 
 // Text of the page's script element -> the data: base64 of deflated JSON.
 async function unpack(text) {
-  const packed = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
+  const bytes = atob(text.trim());
+  const packed = new Uint8Array(bytes.length);  // filled in a loop: a million calls of a function take 80 ms
+  for (let i = 0; i < bytes.length; ++i) packed[i] = bytes.charCodeAt(i);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate'));
   const data = JSON.parse(await new Response(stream).text());
   if (data.schema_version !== SCHEMA_VERSION) {
@@ -145,7 +147,7 @@ class Trace {
   }
 
   // What the timeline is stacked by at first: lines where nearly all of the peak is of one category, as in histories of
-  // others, which say nothing of what memory was for.
+  // others, which say little of categories.
   firstLayers(place) {
     const device = this.devices[place];
     if (device === undefined) return 'category';

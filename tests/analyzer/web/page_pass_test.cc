@@ -224,6 +224,43 @@ TEST(PagePass, SingleEventsAreAllThereInTheStretchesThatItSays) {
   }
 }
 
+// A long run whose peak is at its beginning, with a mark and a failed request far behind it.
+TEST(PagePass, SingleEventsStandBehindMarksAndAroundFailures) {
+  TrainingTrace trace;
+  testing::TraceBuilder& builder = trace.builder();
+  builder.Device(0, "GPU", 1 << 30);
+  const uint64_t stack = trace.Stack({Code("main", "/job/train.py", 9)});
+  builder.CudaAlloc(kAt, 900 * kMiB, stack).TorchAlloc(kAt, 500 * kMiB, stack).TorchFree(kAt, 500 * kMiB);
+  uint64_t mark = 0, failure = 0;
+  for (uint64_t i = 0; i < 20'000; ++i) {
+    builder.TorchAlloc(kAt, 512, stack).TorchFree(kAt, 512);
+    EventRow row;
+    if (i == 5'000) {
+      row.kind = trace::MARK;
+      mark = builder.event_count();
+      builder.Event(row);
+    } else if (i == 15'000) {
+      row.kind = trace::ALLOC_FAILED;
+      row.layer = trace::TORCH;
+      row.size = 2048 * kMiB;
+      failure = builder.event_count();
+      builder.Event(row);
+    }
+  }
+  builder.End();
+  const Passed passed = Of(builder.WriteTemporary(), {64, 40'000, 100, 0, 8'192, {}});
+  const std::vector<EventRange> stretches = passed.pass->SingleEvents();
+  const auto has = [&stretches](uint64_t from, uint64_t to) {
+    return std::any_of(stretches.begin(), stretches.end(),
+                       [&](const EventRange& each) { return each.from <= from && to < each.until; });
+  };
+  EXPECT_TRUE(has(0, 1'000)) << "the peak";
+  EXPECT_TRUE(has(mark + 1, mark + 100));
+  EXPECT_TRUE(has(failure - 500, failure + 100));
+  EXPECT_FALSE(has(mark - 500, mark - 500));
+  EXPECT_FALSE(has(30'000, 30'000) && has(20'000, 20'000)) << "elsewhere there are none";
+}
+
 TEST(PagePass, WithoutRoomForTheirBlocksNoSingleEventsAreSaid) {
   EXPECT_TRUE(Of(Random(6, 4'000), {64, 50, 100, 0, 0, {1'000, 2'000}}).pass->SingleEvents().empty());
 }
