@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kFarLimit = 1.8;  // times the largest value: from here on the limit is only told
 constexpr double kSlant = 40;      // degrees
-constexpr size_t kMaxLegendRows = 3;
+constexpr size_t kMaxLegendRows = 6;
 constexpr double kSwatch = 16;
 
 }  // namespace

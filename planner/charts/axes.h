@@ -58,11 +58,7 @@ struct CategoryLabels {
 CategoryLabels LayOutCategories(const std::vector<std::string>& labels, double slot, double most_height,
                                 double left_room);
 
-// A row or two of coloured squares and names at the top of `box`. Returns the height; 0 where no entry has a name.
-struct LegendEntry {
-  std::string name;
-  Color color;
-};
+// A few rows of coloured squares and names at the top of `box`. Returns the height; 0 where no entry has a name.
 double DrawLegend(const std::vector<LegendEntry>& entries, const Box& box, Canvas* canvas);
 
 // Title of an axis below `box`'s middle. Returns its height.

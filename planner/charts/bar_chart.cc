@@ -145,7 +145,8 @@ void Draw(const SpanChart& chart, const Box& box, Canvas* canvas) {
     note = std::max(note, TextWidth(row.note, kLabelSize));
   }
   if (!(longest > 0)) return DrawNoData(box, canvas);
-  const Box inner = Inset(box, label + kGap, 0, note + kGap, kLabelSize * kLineHeight);
+  const double legend = DrawLegend(chart.legend, box, canvas);
+  const Box inner = Inset(box, label + kGap, legend, note + kGap, kLabelSize * kLineHeight);
   const auto room = static_cast<size_t>(std::max(inner.height / (kRow + kBetweenRows), 1.0));
   const double scale = inner.width / longest;
   double top = inner.top;

@@ -140,9 +140,15 @@ struct SpanRow {
   std::vector<Span> spans{};
 };
 
+struct LegendEntry {
+  std::string name;
+  Color color;
+};
+
 struct SpanChart {
   Unit unit = Unit::kBytes;
   std::vector<SpanRow> rows{};
+  std::vector<LegendEntry> legend{};  // what the colours of spans are
 };
 
 using Chart = std::variant<LineChart, BarChart, Heatmap, PieChart, Treemap, SpanChart>;

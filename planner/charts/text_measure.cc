@@ -35,9 +35,29 @@ double TextWidth(absl::string_view text, double size, bool bold) {
   return extents.x_advance * size / kRulerSize;
 }
 
+namespace {
+
+// A file with folders, or a line of one: "examples/train_gpt.py:97 train_step". What tells such apart is at their end.
+bool IsPlace(absl::string_view text) { return text.substr(0, text.find(' ')).find('/') != absl::string_view::npos; }
+
+// The end of `text` that fits, from a folder on where one does.
+std::string EndOfPlace(absl::string_view text, double size, double room, bool bold) {
+  const size_t slash = text.substr(0, text.find(' ')).rfind('/');
+  for (size_t at = text.find('/'); at <= slash; at = text.find('/', at + 1)) {
+    if (TextWidth(text.substr(at), size, bold) <= room) return absl::StrCat(kEllipsis, text.substr(at));
+  }
+  size_t from = slash + 1;
+  while (from < text.size() && TextWidth(text.substr(from), size, bold) > room)
+    from += DecodeUtf8(text.substr(from)).length;
+  return from == text.size() ? "" : absl::StrCat(kEllipsis, text.substr(from));
+}
+
+}  // namespace
+
 std::string FitText(absl::string_view text, double size, double room, bool bold) {
   if (TextWidth(text, size, bold) <= room) return std::string(text);
   room -= TextWidth(kEllipsis, size, bold);
+  if (IsPlace(text)) return EndOfPlace(text, size, room, bold);
   size_t kept = 0;
   double width = 0;
   while (kept < text.size()) {

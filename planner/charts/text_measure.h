@@ -5,6 +5,7 @@
 // escaped. Any bytes are fine. Not thread-safe.
 //
 //   FitText("activations", 16, 60)     // "activ…"
+//   FitText("examples/train.py:97 step", 16, 160)   // "…/train.py:97 step"
 //   WrapText("peak by sequence length", 16, 120, 2)
 
 #ifndef GPUMEM_PLANNER_CHARTS_TEXT_MEASURE_H_
@@ -21,7 +22,8 @@ namespace gpumem::plots {
 // In points, at a font size in points.
 double TextWidth(absl::string_view text, double size, bool bold = false);
 
-// `text`, or its beginning with an ellipsis where it is wider than `room`. Empty where not even one character fits.
+// `text`, or its beginning with an ellipsis where it is wider than `room`; of a file in folders its end. Empty where
+// not even one character fits.
 std::string FitText(absl::string_view text, double size, double room, bool bold = false);
 
 // Lines of at most `room`, broken at blanks; what is left after `most_lines` is cut with an ellipsis.

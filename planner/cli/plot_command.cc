@@ -30,8 +30,11 @@ std::string KindNames() {
                        [](std::string* out, const PlotKindInfo& each) { absl::StrAppend(out, each.name); });
 }
 
+// "rank 0: train.41" of a job, as the page names it.
 std::string NameOf(const LoadedTrace& loaded) {
-  return std::filesystem::path(ViewPath("", "", loaded)).filename().string();
+  const int rank = loaded.analysis.process.rank;
+  return absl::StrCat(rank < 0 ? "" : absl::StrCat("rank ", rank, ": "),
+                      std::filesystem::path(ViewPath("", "", loaded)).filename().string());
 }
 
 class PlotCommand final : public Command {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -18,12 +20,25 @@ namespace {
 
 constexpr size_t kMostBars = 24;
 
+// "rank 0", "rank 1" where that tells them apart, as other answers call them; else names.
+std::vector<std::string> RunLabels(const std::vector<PlotTrace>& traces) {
+  std::vector<std::string> names;
+  std::set<int> ranks;
+  for (const PlotTrace& trace : traces) {
+    const int rank = trace.loaded->analysis.process.rank;
+    if (rank >= 0 && ranks.insert(rank).second) names.push_back(absl::StrCat("rank ", rank));
+  }
+  if (names.size() == traces.size()) return names;
+  names.clear();
+  for (const PlotTrace& trace : traces) names.push_back(trace.name);
+  return TellingParts(std::move(names));
+}
+
 plots::Panel PeaksOf(const std::vector<PlotTrace>& traces, const PlotRequest& request) {
   plots::BarChart chart{.category_title = "trace", .stacked = true, .totals = true};
   std::map<std::string, plots::BarSeries> series;
   std::vector<std::string> order;
-  for (const PlotTrace& trace : traces) chart.categories.push_back(trace.name);
-  chart.categories = TellingParts(std::move(chart.categories));
+  chart.categories = RunLabels(traces);
   for (size_t i = 0; i < traces.size(); ++i) {
     PlotDevice device(traces[i], request.device);
     if (!device.exists()) continue;

@@ -57,7 +57,7 @@ std::vector<PlotLayer> PlotDevice::TakeLayers(PageLayer by) {
     const bool is_rest = layer.key == kOtherKeys;
     std::string name = is_rest ? absl::StrCat(layer.keys, " others") : trace_.pass->KeyText(by, layer.key);
     if (name.empty()) name = by == PageLayer::kModule ? "no module" : "not known";
-    PlotLayer made{name, is_rest ? kRest : ColorOf(by, name, layers.size()), std::vector<double>(count)};
+    PlotLayer made{name, is_rest ? kRest : ColorOf(by, name, layers.size()), std::vector<double>(count), is_rest};
     double bytes = 0;
     size_t next = 0;
     for (size_t row = 0; row < count; ++row) {
@@ -70,7 +70,7 @@ std::vector<PlotLayer> PlotDevice::TakeLayers(PageLayer by) {
   }
   if (std::any_of(rest.begin(), rest.end(), [](double bytes) { return bytes > 0; })) {
     for (double& bytes : rest) bytes = std::max(bytes, 0.0);
-    layers.push_back({"before the recording or in a gap", kRest, std::move(rest)});
+    layers.push_back({"before the recording or in a gap", kRest, std::move(rest), true});
   }
   return layers;
 }

@@ -23,6 +23,7 @@ struct PlotLayer {
   std::string name;
   plots::Color color;
   std::vector<double> bytes;
+  bool is_rest = false;  // of all that are no layer of their own
 };
 
 // One device of one trace.

@@ -174,8 +174,9 @@ plots::Panel PeakPanel(const PlotRequest& request, PlotDevice* device) {
   const size_t row = device->peak_row();
   std::vector<PlotLayer> layers = device->TakeLayers(request.by);
   std::erase_if(layers, [&](const PlotLayer& layer) { return layer.bytes[row] == 0; });
-  std::stable_sort(layers.begin(), layers.end(),
-                   [&](const PlotLayer& a, const PlotLayer& b) { return a.bytes[row] > b.bytes[row]; });
+  std::stable_sort(layers.begin(), layers.end(), [&](const PlotLayer& a, const PlotLayer& b) {
+    return a.is_rest != b.is_rest ? b.is_rest : a.bytes[row] > b.bytes[row];
+  });
   plots::BarChart chart{.horizontal = true, .totals = true};
   plots::BarSeries bars{"", plots::PaletteColor(0)};
   for (const PlotLayer& layer : layers) {
@@ -208,6 +209,24 @@ plots::Panel TreemapPanel(const PlotRequest& request, const PlotDevice& device) 
   return {.note = std::move(note), .chart = std::move(chart)};
 }
 
+namespace {
+
+constexpr size_t kMostNames = 12;  // of a map of addresses
+
+struct LegendBytes {
+  std::string name;
+  plots::Color color;
+  uint64_t bytes = 0;
+};
+
+LegendBytes& PlaceOfName(const std::string& name, std::vector<LegendBytes>* names) {
+  const auto found =
+      std::find_if(names->begin(), names->end(), [&](const LegendBytes& each) { return each.name == name; });
+  return found == names->end() ? names->emplace_back(LegendBytes{name, {}}) : *found;
+}
+
+}  // namespace
+
 plots::Panel AddressesPanel(const PlotRequest& request, const PlotTrace& trace, const PlotDevice& device) {
   const uint64_t event = device.peak().event_index;
   std::vector<const PageLife*> segments;
@@ -220,6 +239,7 @@ plots::Panel AddressesPanel(const PlotRequest& request, const PlotTrace& trace, 
   std::map<uint64_t, const PageLife*> blocks;  // by address
   for (const PageLife* const row : device.AliveAt(event)) blocks[row->life.address] = row;
   plots::SpanChart chart;
+  std::vector<LegendBytes> names;
   for (const PageLife* const segment : segments) {
     const uint64_t from = segment->life.address, size = segment->life.size;
     plots::SpanRow row{.label = FormatBytes(size), .length = static_cast<double>(size)};
@@ -227,9 +247,10 @@ plots::Panel AddressesPanel(const PlotRequest& request, const PlotTrace& trace, 
     for (auto block = blocks.lower_bound(from); block != blocks.end() && block->first < from + size; ++block) {
       const double start = static_cast<double>(block->first - from);
       const std::string name = device.KeyText(request.by, *block->second);
-      const size_t place = std::hash<std::string>{}(name) % 8;
-      row.spans.push_back(
-          {start, start + static_cast<double>(block->second->life.size), device.ColorOf(request.by, name, place)});
+      LegendBytes& of = PlaceOfName(name.empty() ? "not known" : name, &names);
+      of.color = device.ColorOf(request.by, name, static_cast<size_t>(&of - names.data()));
+      of.bytes += block->second->life.size;
+      row.spans.push_back({start, start + static_cast<double>(block->second->life.size), of.color});
       used += block->second->life.size;
     }
     const bool pinned = row.spans.size() == 1 && used < size / 2;
@@ -237,6 +258,10 @@ plots::Panel AddressesPanel(const PlotRequest& request, const PlotTrace& trace, 
     if (used < size) row.note = absl::StrCat(pinned ? "pinned, " : "", FormatBytes(size - used), " free");
     chart.rows.push_back(std::move(row));
   }
+  std::stable_sort(names.begin(), names.end(),
+                   [](const LegendBytes& a, const LegendBytes& b) { return a.bytes > b.bytes; });
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
+    chart.legend.push_back({names[i].name, names[i].color});
   return {.note = "grey is free; a red frame is the only block of its segment", .chart = std::move(chart)};
 }
 

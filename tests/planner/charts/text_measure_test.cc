@@ -39,6 +39,17 @@ TEST(TextMeasureTest, FitsWithAnEllipsis) {
   EXPECT_EQ(FitText("a b", 16, -5), "");
 }
 
+TEST(TextMeasureTest, AFileInFoldersIsCutOnTheLeft) {
+  const std::string line = "examples/gpt/train_gpt.py:97 train_step";
+  for (const double room : {300.0, 260.0, 230.0, 120.0}) {
+    const std::string cut = FitText(line, 12, room);
+    EXPECT_LE(TextWidth(cut, 12), room);
+    EXPECT_TRUE(line.ends_with(cut == line ? cut : cut.substr(3))) << cut;
+  }
+  EXPECT_EQ(FitText(line, 12, TextWidth("…/train_gpt.py:97 train_step", 12) + 1), "…/train_gpt.py:97 train_step");
+  EXPECT_EQ(FitText(line, 12, 2), "");
+}
+
 TEST(TextMeasureTest, WrapsAtBlanks) {
   EXPECT_THAT(WrapText("one two three", 10, 45, 3), ElementsAre("one two", "three"));
   const std::vector<std::string> cut = WrapText("one two three four five", 10, 45, 2);

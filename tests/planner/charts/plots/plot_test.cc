@@ -144,6 +144,12 @@ TEST(Plot, StepsModulesAndAddresses) {
   EXPECT_EQ(map.rows[0].spans.size(), 6u);
   EXPECT_EQ(map.rows[0].length, 500.0 * kMiB);
   EXPECT_EQ(map.rows[0].note, "445 MiB free");
+  ASSERT_FALSE(map.legend.empty());
+  for (const plots::Span& span : map.rows[0].spans) {
+    EXPECT_TRUE(std::any_of(map.legend.begin(), map.legend.end(), [&](const plots::LegendEntry& each) {
+      return each.color.red == span.color.red && each.color.green == span.color.green;
+    })) << "a colour that nothing names";
+  }
 }
 
 TEST(Plot, SaysWhatATraceLacks) {
