@@ -38,6 +38,7 @@ from gpumemshim._watch import Change, watch
 
 _LATER = {
     "_answers": ("Peak", "diff", "html", "leaks", "peak", "report", "sql", "steps"),
+    "_forwards": ("forwards",),
     "_forecast": ("Forecast", "ForecastWatch", "on_forecast"),
     "_record": ("Recording", "record"),
     "_tables": ("Table",),
