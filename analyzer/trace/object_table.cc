@@ -61,6 +61,27 @@ void MergeSnapshot(const trace::OwnerSnapshot& reported, OwnerSnapshotInfo* info
   SetWhereReported(reported.collector(), &info->collector);
 }
 
+void MergeOptimizer(const trace::Optimizer& reported, OptimizerInfo* info) {
+  SetWhereReported(reported.class_name(), &info->class_name);
+  if (reported.groups().empty()) return;
+  info->steps = reported.steps();
+  for (const trace::OptimizerGroup& group : reported.groups()) {
+    if (group.index() == 0) continue;
+    OptimizerGroupInfo& known = info->groups[group.index()];
+    if (known.first_learning_rate.empty()) known.first_learning_rate = group.learning_rate();
+    known.learning_rate = group.learning_rate();
+    known.weight_decay = group.weight_decay();
+  }
+}
+
+void MergeGroup(const trace::ProcessGroup& reported, ProcessGroupInfo* info) {
+  SetWhereReported(reported.name(), &info->name);
+  SetWhereReported(reported.description(), &info->description);
+  SetWhereReported(reported.rank(), &info->rank);
+  SetWhereReported(reported.size(), &info->size);
+  SetWhereReported(reported.used_by(), &info->used_by);
+}
+
 void MergeOwner(const trace::Owner& reported, OwnerInfo* info) {
   if (reported.root() <= trace::ROOT_NATIVE) info->root = static_cast<OwnerRoot>(reported.root());
   SetWhereReported(reported.file(), &info->file);
@@ -85,11 +106,11 @@ absl::Status ObjectTable::Add(const trace::Definitions& definitions) {
   }
   for (const trace::Optimizer& optimizer : definitions.optimizers()) {
     if (optimizer.id() == 0) return ZeroId("an optimizer");
-    SetWhereReported(optimizer.class_name(), &optimizers_[optimizer.id()]);
+    MergeOptimizer(optimizer, &optimizers_[optimizer.id()]);
   }
   for (const trace::ProcessGroup& group : definitions.process_groups()) {
     if (group.id() == 0) return ZeroId("a process group");
-    groups_[group.id()] = {group.name(), group.description(), group.rank(), group.size()};
+    MergeGroup(group, &groups_[group.id()]);
   }
   for (const trace::OwnerSnapshot& snapshot : definitions.owner_snapshots()) {
     if (snapshot.id() == 0) return ZeroId("a snapshot of owners");
@@ -109,8 +130,8 @@ const TensorInfo* ObjectTable::tensor(uint32_t id) const { return FindOrNull(ten
 
 const std::string& ObjectTable::optimizer_class(uint32_t id) const {
   static const std::string* const kUnknown = new std::string;
-  const std::string* const found = FindOrNull(optimizers_, id);
-  return found == nullptr ? *kUnknown : *found;
+  const OptimizerInfo* const found = FindOrNull(optimizers_, id);
+  return found == nullptr ? *kUnknown : found->class_name;
 }
 
 namespace {
@@ -141,13 +162,15 @@ constexpr Meaning kMeanings[] = {
     {"expert_model_parallel", "ep"},
 };
 
-absl::string_view RoleOf(const std::string& description) {
-  const std::string lower = absl::AsciiStrToLower(description);
+absl::string_view RoleOf(const ProcessGroupInfo& group) {
+  const std::string lower = absl::AsciiStrToLower(group.description);
   absl::string_view word = absl::StripSuffix(lower, "_group");
   word = absl::StripPrefix(word, "mesh_");
   const auto* const found =
       std::find_if(std::begin(kMeanings), std::end(kMeanings), [&](const Meaning& each) { return each.word == word; });
-  return found == std::end(kMeanings) ? "" : found->role;
+  if (found != std::end(kMeanings)) return found->role;
+  if (group.used_by == "DistributedDataParallel") return "dp";
+  return group.used_by == "FullyShardedDataParallel" ? "dp_shard" : "";
 }
 
 }  // namespace
@@ -156,7 +179,7 @@ std::vector<RankRole> RolesOf(const std::map<uint32_t, ProcessGroupInfo>& groups
   std::vector<RankRole> roles;
   for (const absl::string_view name : kRoleNames) {
     for (const auto& [id, group] : groups) {
-      if (RoleOf(group.description) != name || group.size == 0 || group.rank >= group.size) continue;
+      if (RoleOf(group) != name || group.size == 0 || group.rank >= group.size) continue;
       roles.push_back({std::string(name), group.rank, group.size});
       break;
     }

@@ -54,6 +54,21 @@ struct TensorInfo {
 struct ProcessGroupInfo {
   std::string name, description;
   uint32_t rank = 0, size = 0;
+  std::string used_by;  // class of the wrapper that divides batches among its ranks
+};
+
+// What an optimizer's param_group was set to, as Python writes it; "" where it is not known.
+struct OptimizerGroupInfo {
+  std::string learning_rate, weight_decay;
+  std::string first_learning_rate;  // when it was first seen
+
+  friend bool operator==(const OptimizerGroupInfo&, const OptimizerGroupInfo&) = default;
+};
+
+struct OptimizerInfo {
+  std::string class_name;
+  uint64_t steps = 0;  // the step at which the groups were as they are here, from 1; 0 = never
+  std::map<uint32_t, OptimizerGroupInfo> groups;  // by TensorInfo::group
 };
 
 // Numbers of trace.proto's OwnersCause and OwnerRoot.
@@ -90,7 +105,7 @@ class ObjectTable {
 
   const std::map<uint32_t, NnModuleInfo>& modules() const { return modules_; }
   const std::map<uint32_t, TensorInfo>& tensors() const { return tensors_; }
-  const std::map<uint32_t, std::string>& optimizers() const { return optimizers_; }
+  const std::map<uint32_t, OptimizerInfo>& optimizers() const { return optimizers_; }
   const std::map<uint32_t, ProcessGroupInfo>& process_groups() const { return groups_; }
   // In the order in which they were taken.
   const std::map<uint32_t, OwnerSnapshotInfo>& owner_snapshots() const { return owner_snapshots_; }
@@ -105,7 +120,7 @@ class ObjectTable {
  private:
   std::map<uint32_t, NnModuleInfo> modules_;
   std::map<uint32_t, TensorInfo> tensors_;
-  std::map<uint32_t, std::string> optimizers_;
+  std::map<uint32_t, OptimizerInfo> optimizers_;
   std::map<uint32_t, ProcessGroupInfo> groups_;
   std::map<uint32_t, OwnerSnapshotInfo> owner_snapshots_;
   CompiledLines compiled_lines_;
@@ -113,7 +128,8 @@ class ObjectTable {
 
 // RolesOf: what a rank is in the layout of its job, by the descriptions of the process groups that it is in: those of a
 // DeviceMesh's dimensions ("mesh_tp"), of new_group(group_desc="tp"), and Megatron Core's
-// ("TENSOR_MODEL_PARALLEL_GROUP"). Other descriptions say nothing. Pure function.
+// ("TENSOR_MODEL_PARALLEL_GROUP"); and by the wrappers that use them (DistributedDataParallel: dp,
+// FullyShardedDataParallel: dp_shard). Other descriptions say nothing. Pure function.
 //
 //   for (const RankRole& role : RolesOf(groups)) role.name, role.rank   // "pp", 1
 

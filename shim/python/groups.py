@@ -3,12 +3,15 @@
 """The process groups that the program made, with their descriptions: a part of the helper.
 
 A DeviceMesh's groups are described as mesh_tp, mesh_pp, ..., by the names of its dimensions; those of new_group as group_desc says. What roles follow
-from that is the analyzer's to say. torch.distributed is not imported for that, and of the objects in its tables only what PyTorch's own C code answers is
+from that is the analyzer's to say. The group of a DistributedDataParallel, or of a FullyShardedDataParallel that shards over all of it, is said to be used by it. torch.distributed is not imported for that, and of the objects in its tables only what PyTorch's own C code answers is
 asked for.
 """
 
 PROCESS_GROUP = 15  # field of trace.proto's Definitions
 MOST_GROUPS = 4096
+FSDP = "FullyShardedDataParallel"
+WRAPPERS_OF_GROUPS = {"torch.nn.parallel.distributed": "DistributedDataParallel", "torch.distributed.fsdp.fully_sharded_data_parallel": FSDP}
+WHOLE_GROUP = ("FULL_SHARD", "SHARD_GRAD_OP")
 
 
 def is_number(value):
@@ -34,7 +37,7 @@ class ProcessGroups:
             name = text(name)
             # Of a class of the program it is not known whether its part in C++ was ever made.
             if name and name not in self.told and type(group) is kind and self.told.__len__() < MOST_GROUPS:
-                self.told[name] = True
+                self.told[name] = self.told.__len__() + 1
                 self.tell(group, name, class_fields(kind))
 
     def tell(self, group, name, members):
@@ -42,8 +45,19 @@ class ProcessGroups:
         getter = described.fget if class_name(type(described)) == "property" else None
         values = [self.ask(question, group) for question in (getter, rank_of, size_of)]
         if text(values[0]) and is_number(values[1]) and is_number(values[2]):
-            reported = [(1, self.told.__len__()), (2, name), (3, text(values[0])), (4, values[1]), (5, values[2])]
+            reported = [(1, self.told[name]), (2, name), (3, text(values[0])), (4, values[1]), (5, values[2])]
             record.define(PROCESS_GROUP, message(reported))
+
+    def used(self, module, kind):
+        """A model that is walked: a wrapper's group divides its batches."""
+        wrapper, name = dict.get(WRAPPERS_OF_GROUPS, module_name(kind)), class_name(kind)
+        if wrapper != name or wrapper == FSDP and text(field(module, "sharding_strategy", "_name_")) not in WHOLE_GROUP:
+            return
+        self.look()
+        held = field(module, "process_group")
+        for group, known in pairs(dict.get(module_fields("torch.distributed.distributed_c10d"), "_pg_names")):
+            if group is held and text(known) in self.told:
+                record.define(PROCESS_GROUP, message([(1, self.told[text(known)]), (6, wrapper)]))
 
     def ask(self, question, group):
         """None where it is not a function in C, or it does not know."""

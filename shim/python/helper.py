@@ -34,6 +34,7 @@ class Helper:
         self.begun = {}  # numbers of optimizers of which a step is under way
         self.trainer = TrainerCounts()  # trainer.py
         self.groups = ProcessGroups()  # groups.py
+        self.settings = OptimizerSettings()  # optimizers.py
         self.compiled = CompiledFiles()  # compiled.py
         self.parameters = {}  # number -> what was last said of it
         self.cuts = {}  # what was left out
@@ -72,6 +73,7 @@ class Helper:
             self.places.clear()
             self.parameters.clear()
             self.groups.renew()
+            self.settings.renew()
             self.compiled.renew()
         while self.ended:
             number = self.ended.pop()
@@ -146,6 +148,7 @@ class Helper:
         self.refused[number] = True  # until all of it was told
         self.unfinished.pop(number, None)
         parallel = class_name(type(root)) in PARALLEL
+        self.groups.used(root, type(root))
         found = Walk(self.torch, root)
         self.left_out(found.cut)
         for module, names in found.modules.values():
@@ -274,6 +277,7 @@ class Helper:
         step, self.epoch = self.trainer.now()
         record.event(OPTIMIZER_STEP, number | step << 32, 0, 0)
         if is_sampled(steps):
+            self.settings.tell(optimizer, number, steps)
             self.each_parameter(optimizer, number, self.gradients)
 
     def end_step(self, optimizer, has_closure):

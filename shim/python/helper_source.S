@@ -11,6 +11,7 @@ gpumem_helper_source:
         .incbin GPUMEM_MODEL
         .incbin GPUMEM_TRAINER
         .incbin GPUMEM_GROUPS
+        .incbin GPUMEM_OPTIMIZERS
         .incbin GPUMEM_COMPILED
         .incbin GPUMEM_EXISTING
         .incbin GPUMEM_HELPER

@@ -107,12 +107,14 @@ def varint(value):
 
 
 def message(pairs_of_fields):
-    """A protobuf message of (number, value) pairs: int or str; nothing for 0, "" and None."""
+    """A protobuf message of (number, value) pairs: int, str, or bytes of a message; nothing for 0, "" and None."""
     out = b""
     for number, value in pairs_of_fields:
         if type(value) is str and value:
             data = value.encode("utf-8", "replace")[:1000]
             out += varint(number << 3 | 2) + varint(data.__len__()) + data
+        elif type(value) is bytes:
+            out += varint(number << 3 | 2) + varint(value.__len__()) + value
         elif value and type(value) is not str:
             out += varint(number << 3) + varint(value)
     return out

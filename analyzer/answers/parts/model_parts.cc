@@ -42,6 +42,13 @@ ModelTotals TotalsOf(const Attribution& attribution, const ObjectTable& objects)
     if (tensor->group == 0) continue;
     const std::string group = absl::StrCat(objects.optimizer_class(tensor->optimizer), " ", tensor->group - 1);
     Add(row, *tensor, &totals.by_optimizer_group[group]);
+    const auto optimizer = objects.optimizers().find(tensor->optimizer);
+    if (optimizer == objects.optimizers().end()) continue;
+    const auto set = optimizer->second.groups.find(tensor->group);
+    OptimizerGroupInfo settings;
+    if (set != optimizer->second.groups.end()) settings = set->second;
+    const auto [known, is_new] = totals.optimizer_settings.try_emplace(group, settings);
+    if (!is_new && known->second != settings) known->second = {};
   }
   return totals;
 }

@@ -36,6 +36,8 @@ struct ModelTotals {
   ParameterSums lora;
   GroupedSums by_component, by_type, by_device;
   GroupedSums by_optimizer_group;  // "AdamW 0"; those that an optimizer has
+  // By the same names, as far as they are known; not where two optimizers of a class are set differently.
+  std::map<std::string, OptimizerGroupInfo> optimizer_settings;
 };
 ModelTotals TotalsOf(const Attribution& attribution, const ObjectTable& objects);
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "answers/parts/categories.h"
@@ -22,6 +23,7 @@ namespace {
 struct ParameterGroup {
   std::string by, name;
   ParameterSums sums;
+  OptimizerGroupInfo settings = {};
 };
 
 struct KnownParameter {
@@ -39,7 +41,11 @@ std::vector<ParameterGroup> GroupsOf(const ModelTotals& totals) {
   add("component", totals.by_component);
   add("dtype", totals.by_type);
   add("device", totals.by_device);
-  add("optimizer_group", totals.by_optimizer_group);
+  for (const auto& [name, sums] : totals.by_optimizer_group) {
+    const auto set = totals.optimizer_settings.find(name);
+    groups.push_back({"optimizer_group", NameOrUnknown(name), sums,
+                      set == totals.optimizer_settings.end() ? OptimizerGroupInfo() : set->second});
+  }
   return groups;
 }
 
@@ -125,6 +131,41 @@ void AddTotals(const ModelTotals& totals, Document* answer) {
   AddDistribution("  by device  ", totals.by_device, answer);
 }
 
+constexpr char kOptimizerTitle[] = "optimizer's group";
+
+Datum NumberOf(const std::string& text) {
+  double number = 0;
+  return absl::SimpleAtod(text, &number) ? Datum(number) : Datum();
+}
+
+// "0.0003", "0.001 to 0.0003", "-".
+std::string RateText(const OptimizerGroupInfo& settings) {
+  if (settings.learning_rate.empty()) return "-";
+  const bool has_changed =
+      !settings.first_learning_rate.empty() && settings.first_learning_rate != settings.learning_rate;
+  return has_changed ? absl::StrCat(settings.first_learning_rate, " to ", settings.learning_rate)
+                     : settings.learning_rate;
+}
+
+// What an optimizer's group is set to; in a table for people only of those groups.
+void AddSettingColumns(bool is_shown, std::vector<AnswerColumn<ParameterGroup>>* columns) {
+  constexpr char kSetting[] =
+      "of an optimizer's group: at the last of its steps that was sampled (the first three, and each whose number is a "
+      "power of two); null where it is not known";
+  columns->emplace_back("first_learning_rate", "", Unit::kNumber, "the same at the first of them",
+                        [](const ParameterGroup& group) { return NumberOf(group.settings.first_learning_rate); });
+  columns->emplace_back(
+      "learning_rate", is_shown ? "learning rate" : "", Unit::kNumber, kSetting,
+      [](const ParameterGroup& group) { return NumberOf(group.settings.learning_rate); },
+      [](const ParameterGroup& group) { return RateText(group.settings); });
+  columns->emplace_back(
+      "weight_decay", is_shown ? "weight decay" : "", Unit::kNumber, kSetting,
+      [](const ParameterGroup& group) { return NumberOf(group.settings.weight_decay); },
+      [](const ParameterGroup& group) {
+        return group.settings.weight_decay.empty() ? "-" : group.settings.weight_decay;
+      });
+}
+
 std::vector<AnswerColumn<ParameterGroup>> GroupColumns(uint64_t all_bytes, const std::string& title) {
   std::vector<AnswerColumn<ParameterGroup>> columns = {
       {"by", "", Unit::kText,
@@ -140,6 +181,7 @@ std::vector<AnswerColumn<ParameterGroup>> GroupColumns(uint64_t all_bytes, const
     columns.emplace_back("", "share", Unit::kCount, "", nullptr,
                          [=](const ParameterGroup& group) { return ShareCell(group.sums.parameter_bytes, all_bytes); });
   }
+  AddSettingColumns(title == kOptimizerTitle, &columns);
   columns.emplace_back("", title, Unit::kText, "", nullptr, [](const ParameterGroup& group) { return group.name; });
   return columns;
 }
@@ -234,6 +276,11 @@ void AddParameters(const ObjectTable& objects, const Attribution& attribution, u
                 std::shared_ptr<const std::vector<KnownParameter>>(rows), {.count = shown, .counts_rest = true});
 }
 
+bool HasSettings(const ModelTotals& totals) {
+  return std::any_of(totals.optimizer_settings.begin(), totals.optimizer_settings.end(),
+                     [](const auto& each) { return !each.second.learning_rate.empty(); });
+}
+
 }  // namespace
 
 Document ModelAnswer(const ReportInput& input, const ObjectTable& objects, size_t top) {
@@ -257,8 +304,8 @@ Document ModelAnswer(const ReportInput& input, const ObjectTable& objects, size_
   }
   AddTotals(totals, &answer);
   AddGroups("component", "component", *groups, all_bytes, &answer);
-  if (totals.by_optimizer_group.size() > 1)
-    AddGroups("optimizer_group", "optimizer's group", *groups, all_bytes, &answer);
+  if (totals.by_optimizer_group.size() > 1 || HasSettings(totals))
+    AddGroups("optimizer_group", kOptimizerTitle, *groups, all_bytes, &answer);
   AddParameters(objects, attribution, all_bytes, top, &answer);
   return answer;
 }
