@@ -3,7 +3,10 @@
 //
 // TraceFollower::Frame: what was counted, as it is shown.
 
+#include <time.h>
+
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -15,6 +18,19 @@ namespace {
 
 constexpr uint64_t kCompared = 60'000'000'000;  // changes are since so long ago, or since the first frame
 constexpr size_t kMaxLines = 200;
+
+// A process of this machine has our clock; of another one the two agree about the time of day.
+std::optional<uint64_t> HeartbeatAge(const ProcessInfo& process, uint64_t newest_ns, bool is_local) {
+  const auto since = [](clockid_t clock, uint64_t then_ns) {
+    timespec now{};
+    clock_gettime(clock, &now);
+    const uint64_t now_ns = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+    return now_ns - std::min(now_ns, then_ns);
+  };
+  if (is_local) return since(CLOCK_MONOTONIC, newest_ns);
+  if (process.anchor_realtime_ns == 0) return std::nullopt;
+  return since(CLOCK_REALTIME, process.anchor_realtime_ns + (newest_ns - process.anchor_monotonic_ns));
+}
 
 }  // namespace
 
@@ -178,6 +194,8 @@ LiveProcess TraceFollower::Begin() const {
     if (mark.kind == trace::MARK) frame.last_mark = mark.text;
   }
   AddDevices(&frame);
+  if (MayGrow(frame) && frame.read >= 1 && frame.origin_ns != 0)
+    frame.heartbeat_age_ns = HeartbeatAge(frame.process, tally_.now_ns(), frame.is_local);
   return frame;
 }
 

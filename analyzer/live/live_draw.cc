@@ -113,6 +113,34 @@ std::string SpreadText(const std::vector<LiveProcess>& processes) {
                       FormatCount(by_step.second->steps.last));
 }
 
+constexpr uint64_t kSilentNs = 5'000'000'000;  // samples come about once a second
+
+// "  no sign of life for 42 s"
+std::string SilenceText(const LiveProcess& process) {
+  const uint64_t age_ns = process.heartbeat_age_ns.value_or(0);
+  return age_ns < kSilentNs ? "" : absl::StrCat("  no sign of life for ", FormatCount(age_ns / 1'000'000'000), " s");
+}
+
+// "rank 3 is at step 85, others at up to 95, no sign of life for 42 s"
+std::string LaggingText(const std::vector<LiveProcess>& processes) {
+  const std::vector<const LiveProcess*> lagging = LaggingRanks(processes);
+  if (lagging.empty()) return "";
+  constexpr size_t kMostNamed = 4;
+  uint64_t furthest = 0;
+  for (const LiveProcess& process : processes) {
+    if (process.process.rank >= 0 && MayGrow(process)) furthest = std::max(furthest, process.steps.last);
+  }
+  std::string ranks;
+  for (size_t i = 0; i < std::min(lagging.size(), kMostNamed); ++i)
+    absl::StrAppend(&ranks, i == 0 ? "" : ", ", lagging[i]->process.rank);
+  if (lagging.size() > kMostNamed) absl::StrAppend(&ranks, " and ", lagging.size() - kMostNamed, " more");
+  const bool is_one = lagging.size() == 1;
+  std::string text = absl::StrCat("  ", is_one ? "rank " : "ranks ", ranks, is_one ? " is" : " are", " at step ",
+                                  FormatCount(lagging[0]->steps.last), ", others at up to ", FormatCount(furthest));
+  const std::string silence = is_one ? SilenceText(*lagging[0]) : "";
+  return silence.empty() ? text : absl::StrCat(text, ",", silence.substr(1));
+}
+
 void AddHead(const LiveProcess& process, const LiveView& view, Drawing* out) {
   std::vector<Span> spans{{Tone::kHeading, Who(process)}, {Tone::kPlain, "  "}};
   spans.push_back({ToneOf(process.state), std::string(LiveStateName(process.state))});
@@ -140,11 +168,13 @@ void AddProcesses(const LiveFrame& frame, const LiveProcess* shown, Drawing* out
     std::string text = absl::StrCat(PadRight(name, 35), PadLeft(FormatBytesAligned(InUse(process)), 9), " in use ",
                                     PadLeft(FormatBytesAligned(reserved), 9), " taken");
     if (process.steps.count != 0) absl::StrAppend(&text, "  step ", FormatCount(process.steps.last));
+    absl::StrAppend(&text, SilenceText(process));
     out->Add({{is_shown ? Tone::kHeading : Tone::kPlain, is_shown ? "> " : "  "},
               {ToneOf(process.state), PadRight(LiveStateName(process.state), 8)},
               {is_shown ? Tone::kHeading : Tone::kPlain, text}});
   }
   if (last - first < frame.processes.size()) out->Add("  " + SpreadText(frame.processes), Tone::kAside);
+  if (const std::string lagging = LaggingText(frame.processes); !lagging.empty()) out->Add(lagging, Tone::kWarning);
 }
 
 int Cells(uint64_t bytes, uint64_t whole, int width) {

@@ -103,6 +103,10 @@ Document ProcessDocument(const LiveProcess& process) {
   object.Field("file_bytes", process.file_bytes, kSize);
   object.Field("time_ns", process.now_ns, kSize);
   object.Field("events", process.events, kSize);
+  object.Field(
+      "heartbeat_age_ns", process.heartbeat_age_ns,
+      "how long ago the newest event or sample was, by this machine's clock; the recorder samples about once a "
+      "second. Null where the program has ended, or its file was not read to its end");
   object.Table("devices", "one object a GPU", DeviceColumns(process), process.devices, {});
   object.Field("device", Datum::If(process.device >= 0, process.device), "");
   object.Field("measure", MeasureName(process.measure), "whether lines are of `allocated` or of `total` memory");
@@ -127,6 +131,21 @@ Document ProcessDocument(const LiveProcess& process) {
 
 }  // namespace
 
+std::vector<const LiveProcess*> LaggingRanks(const std::vector<LiveProcess>& processes) {
+  std::vector<const LiveProcess*> ranks;
+  for (const LiveProcess& process : processes) {
+    if (process.process.rank >= 0 && MayGrow(process) && process.read >= 1 && process.steps.count != 0)
+      ranks.push_back(&process);
+  }
+  if (ranks.size() < 2) return {};
+  const auto [least, most] = std::minmax_element(
+      ranks.begin(), ranks.end(), [](const auto* a, const auto* b) { return a->steps.last < b->steps.last; });
+  const uint64_t lowest = (*least)->steps.last;
+  if ((*most)->steps.last < lowest + 2) return {};
+  std::erase_if(ranks, [&](const LiveProcess* rank) { return rank->steps.last != lowest; });
+  return ranks;
+}
+
 Document LiveDocument(const LiveFrame& frame) {
   std::vector<Document> processes;
   for (const LiveProcess& process : frame.processes) processes.push_back(ProcessDocument(process));
@@ -135,6 +154,10 @@ Document LiveDocument(const LiveFrame& frame) {
   answer.Field("command", "live", "");
   answer.Field("place", frame.place, "as asked");
   answer.Documents("processes", "one object a process", std::move(processes));
+  std::vector<Datum> lagging;
+  for (const LiveProcess* const process : LaggingRanks(frame.processes)) lagging.push_back(process->process.rank);
+  answer.Field("lagging_ranks", Datum::List(std::move(lagging)),
+               "ranks at the lowest step of those that may still run, where another is at least two steps further");
   return answer;
 }
 

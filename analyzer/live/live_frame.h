@@ -64,6 +64,10 @@ struct LiveProcess {
   bool is_local = false;  // it runs here, and may be asked through its control socket
   double read = 1;        // how much of the file was read, of 1: below, numbers are of an earlier moment
   uint64_t origin_ns = 0, now_ns = 0;
+  // How long ago its newest event or sample was, of a trace that may still grow and was read to its end: the recorder
+  // samples about once a second while the program lives. By this machine's clock: for another machine it is as exact as
+  // the two clocks agree. Nothing: not known.
+  std::optional<uint64_t> heartbeat_age_ns;
   uint64_t events = 0, file_bytes = 0;
   std::vector<LiveDevice> devices;
   // What follows is of one device: the one with the largest peak; -1 = there is none.
@@ -87,6 +91,10 @@ struct LiveProcess {
 inline bool MayGrow(const LiveProcess& process) {
   return process.state == LiveProcess::State::kRunning || process.state == LiveProcess::State::kUnknown;
 }
+
+// The processes that hold a job up, as far as steps say: those at the lowest step of the ranks that may still run,
+// where another one is at least two steps further. Empty where no rank is behind.
+std::vector<const LiveProcess*> LaggingRanks(const std::vector<LiveProcess>& processes);
 
 struct LiveFrame {
   std::string place;  // as it was asked for

@@ -64,6 +64,37 @@ std::string TextOf(const std::vector<LiveRow>& rows) {
   return text;
 }
 
+TEST(LaggingRanks, TheLowestWhereAnotherIsTwoStepsFurther) {
+  LiveFrame frame = FrameOf(3);
+  for (int i = 0; i < 3; ++i) frame.processes[static_cast<size_t>(i)].steps = {10, 20, 1e9, 0, 0};
+  EXPECT_TRUE(LaggingRanks(frame.processes).empty());
+  frame.processes[1].steps.last = 19;
+  EXPECT_TRUE(LaggingRanks(frame.processes).empty()) << "between two reads a step ends";
+  frame.processes[1].steps.last = 18;
+  ASSERT_EQ(LaggingRanks(frame.processes).size(), 1u);
+  EXPECT_EQ(LaggingRanks(frame.processes)[0]->process.rank, 1);
+  frame.processes[1].read = 0.5;
+  EXPECT_TRUE(LaggingRanks(frame.processes).empty()) << "its file was not read to the end";
+  frame.processes[1].read = 1;
+  frame.processes[1].state = LiveProcess::State::kKilled;
+  EXPECT_TRUE(LaggingRanks(frame.processes).empty()) << "it holds nobody up";
+}
+
+TEST(LiveView, ARankThatGivesNoSignOfLife) {
+  LiveFrame frame = FrameOf(2);
+  frame.processes[0].steps = {10, 95, 1e9, 0, 0};
+  frame.processes[1].steps = {10, 85, 1e9, 0, 0};
+  frame.processes[0].heartbeat_age_ns = 900'000'000;
+  frame.processes[1].heartbeat_age_ns = 42'100'000'000;
+  LiveView view;
+  LiveSize size;
+  size.columns = 140;
+  const std::string text = TextOf(DrawLive(frame, view, size));
+  EXPECT_THAT(text, HasSubstr("step 85  no sign of life for 42 s"));
+  EXPECT_THAT(text, Not(HasSubstr("step 95  no sign")));
+  EXPECT_THAT(text, HasSubstr("rank 1 is at step 85, others at up to 95, no sign of life for 42 s"));
+}
+
 TEST(LiveView, FitsEveryScreen) {
   const LiveFrame frame = FrameOf(4);
   for (const size_t rows : {1, 2, 5, 10, 24, 40, 60}) {
