@@ -178,6 +178,8 @@ struct LeakReport {
   std::vector<StackUse> growth;    // bytes and count added between the two times, largest first; only stacks that grew
   uint64_t freed_by_teardown = 0;  // bytes of it that went after the program's own code had ended
   uint64_t unknown_frees = 0;      // frees of addresses that this trace never saw allocated
+  uint64_t refused_frees = 0;      // that CUDA refused
+  uint64_t refused_unknown_frees = 0;  // of them: of memory that was not there (a double free, or never allocated)
 };
 
 // What a device's memory was made up of at one instant, as far as this process goes, and what the device said of it.

@@ -52,7 +52,7 @@ class DeviceAnalyst {
       const uint64_t last = pass_->last_event_in_window() == FirstPass::kNoEvent ? 0 : pass_->last_event_in_window();
       DescribeEnd(pass_->state(), pass_->window_end_ns(), last);
     }
-    out_->leaks.unknown_frees = pass_->state().accounts().devices[slot_].unknown_frees;
+    DescribeFrees(pass_->state().accounts().devices);
     out_->fragmentation.over_time = pass_->fragmentation().Points(slot_);
     if (series_ == nullptr) return;
     out_->peak_allocated = series_->peak_allocated();
@@ -136,6 +136,18 @@ class DeviceAnalyst {
   }
 
  private:
+  // An address that is not allocated is on no known device: the first one has those frees.
+  void DescribeFrees(const std::vector<DeviceAccount>& accounts) {
+    const bool is_first = std::none_of(accounts.begin() + (slot_ == 0 ? 0 : 1), accounts.begin() + slot_,
+                                       [](const DeviceAccount& account) { return account.seen; });
+    out_->leaks.unknown_frees = accounts[slot_].unknown_frees;
+    for (const uint32_t slot : {slot_, 0u}) {
+      if (slot == 0 && (!is_first || slot_ == 0)) continue;
+      out_->leaks.refused_frees += accounts[slot].refused_frees;
+      out_->leaks.refused_unknown_frees += accounts[slot].refused_unknown_frees;
+    }
+  }
+
   void DescribeEnd(const LiveState& state, uint64_t end_ns, uint64_t last) {
     out_->end = state.values(slot_);
     out_->end.total = std::max(out_->end.total, out_->end.allocated);

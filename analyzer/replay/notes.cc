@@ -171,6 +171,16 @@ std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analy
     notes.push_back(absl::StrCat(CountOf(accounts.failed_calls, "allocation call"),
                                  " failed for another reason than missing memory."));
   }
+  uint64_t refused = 0, refused_unknown = 0;
+  for (const DeviceAccount& device : accounts.devices) {
+    refused += device.refused_frees;
+    refused_unknown += device.refused_unknown_frees;
+  }
+  if (refused > 0) {
+    notes.push_back(absl::StrCat(CountOf(refused, "free"), " failed: CUDA refused ", refused == 1 ? "it" : "them", ", ",
+                                 refused_unknown,
+                                 " of memory that was freed before (a double free) or never allocated."));
+  }
   if (accounts.devices[0].unknown_frees > 0) {
     notes.push_back(absl::StrCat(CountOf(accounts.devices[0].unknown_frees, "free"),
                                  " named memory that this trace never saw allocated, on no known device."));

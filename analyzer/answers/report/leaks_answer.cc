@@ -187,12 +187,32 @@ Document AliveFields(const LeakReport& leaks, size_t top, const ReportInput& inp
   alive.Object("cuda", kSets, LiveSetFields(leaks.at_end_cuda, top, input));
   alive.Field("freed_by_teardown", leaks.freed_by_teardown, "bytes of it that were freed after `program_end_ns`");
   alive.Field("unknown_frees", leaks.unknown_frees, "frees of addresses that the trace never saw allocated");
+  alive.Field("refused_frees", leaks.refused_frees, "frees that CUDA refused; of an address on no known device at the first GPU");
+  alive.Field("refused_unknown_frees", leaks.refused_unknown_frees,
+              "of them: of memory that was freed before (a double free), or never allocated");
   if (leaks.growth_to_ns == 0) return alive;
   alive.Field("growth_from_ns", input.Since(leaks.growth_from_ns), kBetween);
   alive.Field("growth_to_ns", input.Since(leaks.growth_to_ns), kBetween);
   AddStacks("growth", leaks.growth, top, input, &alive, nullptr,
             "where `--from` or `--to` was given: stacks with more alive at `growth_to_ns` than at `growth_from_ns`");
   return alive;
+}
+
+}  // namespace
+
+namespace {
+
+void AddRefusedFrees(const LeakReport& leaks, Document* answer) {
+  if (leaks.refused_unknown_frees > 0) {
+    answer->Line(absl::StrCat("  ", FormatCountOf(leaks.refused_unknown_frees, "free", "frees"),
+                              " of memory that was freed before (a double free), or never allocated: CUDA refused"),
+                 Tone::kWarning);
+  }
+  if (const uint64_t others = leaks.refused_frees - leaks.refused_unknown_frees; others > 0) {
+    answer->Line(
+        absl::StrCat("  ", FormatCountOf(others, "free", "frees"), " of memory that stays allocated: CUDA refused"),
+        Tone::kWarning);
+  }
 }
 
 }  // namespace
@@ -228,6 +248,7 @@ void AddLeaks(const DeviceAnalysis& device, const ReportInput& input, const Text
     answer->Line(absl::StrCat("  ", FormatCountOf(leaks.unknown_frees, "free", "frees"),
                               " of addresses that this trace never saw allocated"));
   }
+  AddRefusedFrees(leaks, answer);
 }
 
 void AddLeakLoops(const ReportInput& input, Document* answer) {

@@ -40,7 +40,9 @@ GPUMEM_FIELDS(TagInfo, stage, module, step)
 GPUMEM_FIELDS(NnModuleInfo, class_name, python_module, root, name, other_names)
 GPUMEM_FIELDS(SourceLine, file, function, line)
 GPUMEM_FIELDS(CompiledPiece, sources, nn_module)
-GPUMEM_FIELDS(ProcessGroupInfo, name, description, rank, size)
+GPUMEM_FIELDS(ProcessGroupInfo, name, description, rank, size, used_by)
+GPUMEM_FIELDS(OptimizerGroupInfo, learning_rate, weight_decay, first_learning_rate)
+GPUMEM_FIELDS(OptimizerInfo, class_name, steps, groups)
 GPUMEM_FIELDS(OwnerInfo, root, file, name, path, container, items, addresses, nodes)
 GPUMEM_FIELDS(OwnerSnapshotInfo, time_ns, took_ns, cause, tensors, left_out, collector, owners)
 GPUMEM_FIELDS(TensorInfo, role, name, of, root, shape, dtype, device, trainable, optimizer, group, elements,
@@ -53,7 +55,7 @@ GPUMEM_FIELDS(LiveSet, device, measure, time_ns, event_index, bytes, values, blo
 GPUMEM_FIELDS(TimelinePoint, time_ns, max)
 GPUMEM_FIELDS(SeriesPeak, bytes, time_ns, event_index)
 GPUMEM_FIELDS(LeakReport, at_end_torch, at_end_cuda, growth_from_ns, growth_to_ns, growth, freed_by_teardown,
-              unknown_frees)
+              unknown_frees, refused_frees, refused_unknown_frees)
 GPUMEM_FIELDS(FragmentationPoint, time_ns, reserved, allocated, pending, free, largest_free_range, free_ranges,
               rounding, requested_known, external_ratio, empty_cache)
 GPUMEM_FIELDS(PinningBlock, segment_address, segment_bytes, segment_free, block_address, block_bytes, blocks_in_segment,

@@ -143,6 +143,8 @@ struct DeviceAccount {
   DriverUse driver;  // what CUDA takes beyond `values`
   uint64_t torch_events = 0;
   uint64_t unknown_frees = 0;
+  // Frees that CUDA refused, and those of them whose memory was not there: freed before, or never allocated.
+  uint64_t refused_frees = 0, refused_unknown_frees = 0;
   // Behind a gap, once PyTorch said its totals: what they say beyond what is known alive. It lives, and where it came
   // from is lost with the gap; negative: so much of what counts as alive is not. Both are part of `values`.
   int64_t lost_allocated = 0, lost_reserved = 0;
@@ -187,12 +189,14 @@ struct Accounts {
   // What was counted before what is alive was taken anew. Nothing of that was a report of PyTorch's.
   void Continue(const Accounts& before) {
     for (DeviceAccount& device : devices) {
-      device.torch_events = device.unknown_frees = 0;
+      device.torch_events = device.unknown_frees = device.refused_frees = device.refused_unknown_frees = 0;
       device.reported_last = false;
       device.at_report = device.values;
     }
     for (uint32_t slot = 0; slot < before.devices.size(); ++slot) {
       device(slot).unknown_frees = before.devices[slot].unknown_frees;
+      device(slot).refused_frees = before.devices[slot].refused_frees;
+      device(slot).refused_unknown_frees = before.devices[slot].refused_unknown_frees;
       device(slot).seen |= before.devices[slot].seen;
     }
     host_pinned_peak = std::max(host_pinned, before.host_pinned_peak);

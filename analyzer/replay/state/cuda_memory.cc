@@ -205,7 +205,9 @@ uint32_t CudaMemory::UndoFree(const EventRow& row, Accounts* accounts) {
   Undo undo = it->second;
   undo_.erase(it);
   const uint32_t slot = undo.allocation.slot;
+  ++accounts->device(slot).refused_frees;
   if (!undo.was_known) {
+    ++accounts->device(slot).refused_unknown_frees;
     if (uint64_t& unknown = accounts->device(slot).unknown_frees; unknown > 0) --unknown;
   } else if (index_[undo.space].Find(row.address) == AddressIndex::kNone && FindRange(row.address).is_none()) {
     undo.allocation.live_blocks = 0;

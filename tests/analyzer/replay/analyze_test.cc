@@ -100,6 +100,30 @@ TEST(AnalyzeTest, CountsUnknownFreesAndImpliesLostOnes) {
   EXPECT_THAT(analysis.notes, Contains(HasSubstr("still in use")));
 }
 
+TEST(AnalyzeTest, FreesThatWereRefused) {
+  TraceBuilder trace;
+  const auto refuse = [&](uint64_t address, int device) {
+    EventRow row;
+    row.kind = trace::FREE_FAILED;
+    row.layer = trace::RUNTIME;
+    row.device = device;
+    row.address = address;
+    row.result = 1;
+    trace.CudaFree(address, device).Event(row);
+  };
+  trace.CudaAlloc(kBase, 3 * kMiB).CudaAlloc(kBase + 8 * kMiB, kMiB);
+  refuse(kBase + 8 * kMiB, 0);  // stays
+  trace.CudaFree(kBase);
+  refuse(kBase, -1);              // again, as the recorder has it: the device is not known
+  refuse(kBase + 64 * kMiB, -1);  // never allocated
+  trace.End();
+  const LeakReport leaks = AnalyzeTrace(trace).devices.at(0).leaks;
+  EXPECT_EQ(leaks.refused_frees, 3u);
+  EXPECT_EQ(leaks.refused_unknown_frees, 2u);
+  EXPECT_EQ(leaks.unknown_frees, 0u) << "what was taken back is in one place";
+  EXPECT_EQ(leaks.at_end_cuda.bytes, kMiB);
+}
+
 TEST(AnalyzeTest, ASegmentTakesTheBlocksWhoseFreesWereLost) {
   TraceBuilder trace;
   trace.CudaAlloc(kBase, 2 * kMiB).TorchAlloc(kBase, 512).CudaFree(kBase).End();
