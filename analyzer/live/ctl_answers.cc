@@ -60,6 +60,45 @@ void WriteJsonStatus(const ControlAnswer& answer, JsonWriter* json) {
   answer.Text("write_error").empty() ? json->Null() : json->Value(answer.Text("write_error"));
 }
 
+bool IsOfSettings(absl::string_view asked) { return asked == "settings" || asked == "set"; }
+
+namespace {
+
+constexpr uint64_t kMostSettings = 1000;  // that a process is believed to have
+
+template <typename Visit>
+void ForEachSetting(const ControlAnswer& answer, Visit visit) {
+  const uint64_t count = std::min(answer.Number("settings"), kMostSettings);
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto text = [&](absl::string_view field) { return answer.Text(absl::StrCat(i, ".", field)); };
+    visit(text("name"), text("value"), text("can_change") == "1");
+  }
+}
+
+}  // namespace
+
+std::string SettingsText(const ControlAnswer& answer) {
+  std::string can_change, is_fixed;
+  ForEachSetting(answer, [&](const std::string& name, const std::string& value, bool changes) {
+    absl::StrAppend(changes ? &can_change : &is_fixed, "  ", EscapeControls(name), "=", EscapeControls(value), "\n");
+  });
+  return absl::StrCat("can be changed (set NAME=VALUE)\n", can_change,
+                      is_fixed.empty() ? "" : "read once, at the program's start\n", is_fixed);
+}
+
+void WriteJsonSettings(const ControlAnswer& answer, JsonWriter* json) {
+  json->Key("settings");
+  json->BeginArray();
+  ForEachSetting(answer, [&](const std::string& name, const std::string& value, bool changes) {
+    json->BeginObject(JsonLayout::kOneLine);
+    json->Field("name", name);
+    json->Field("value", value);
+    json->Field("can_change", changes);
+    json->EndObject();
+  });
+  json->EndArray();
+}
+
 std::string StatusText(const ControlAnswer& answer) {
   std::string text = absl::StrCat(EscapeControls(answer.Text("program")), "  process ", answer.Number("pid"), ", ",
                                   EscapeControls(StateText(answer)), "\n");

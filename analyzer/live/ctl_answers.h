@@ -20,6 +20,12 @@ std::string StatusText(const ControlAnswer& answer);
 // The fields of the open object.
 void WriteJsonStatus(const ControlAnswer& answer, JsonWriter* json);
 
+// To "settings" and "set": one setting a line, with what of them can be changed.
+bool IsOfSettings(absl::string_view asked);
+std::string SettingsText(const ControlAnswer& answer);
+// A member of the object that is open.
+void WriteJsonSettings(const ControlAnswer& answer, JsonWriter* json);
+
 // To "gc", "backtrace" and "eval".
 //
 //   if (IsConsole("gc")) console->Print(ConsoleText("gc", answer));

@@ -89,19 +89,18 @@ void SayUnseen() {
   if (FindUnseen(true) == 0) return;
   const Settings settings = ReadSettings();
   static char line[1536];
-  if (!settings.quiet && !settings.disabled) WriteLine(line, UnseenLine(line, sizeof line));
-}
-
-void SaySummary(const writer::Summary& summary) {
-  static char line[2 * sizeof summary.path + 1024];
-  if (g_settings.quiet) return;
-  WriteLine(line,
-            SummaryLine(summary, {FailedCallbacks(), g_facts.working_directory, SummaryTarget()}, line, sizeof line));
+  if (settings.log >= LogLevel::kWarning && !settings.disabled) WriteLine(line, UnseenLine(line, sizeof line));
 }
 
 bool LacksSomething(const writer::Summary& summary) {
   return !summary.complete || summary.error[0] != '\0' || summary.dropped_allocs != 0 || summary.dropped_frees != 0 ||
          summary.unwritten_events != 0;
+}
+
+void SaySummary(const writer::Summary& summary) {
+  static char line[2 * sizeof summary.path + 1024];
+  SayLine(LacksSomething(summary) ? LogLevel::kError : LogLevel::kInfo, line,
+          SummaryLine(summary, {FailedCallbacks(), g_facts.working_directory, SummaryTarget()}, line, sizeof line));
 }
 
 // By another thread: what it made so far would die with us. This one itself, which a signal interrupted, is at no ring.
@@ -173,7 +172,7 @@ void EndSession() {
   static writer::Summary summary;
   summary = writer::Stop(kStopTimeoutMs, ReportTimeoutMs());
   apart::Stop();
-  if (!g_settings.quiet && !summary.opened && !summary.timed_out) SayUnseen();
+  if (IsSaid(LogLevel::kWarning) && !summary.opened && !summary.timed_out) SayUnseen();
   SaySummary(summary);
   EndSaying();
 }

@@ -12,6 +12,7 @@
 #include "shim/control/server/server.h"
 #include "shim/control/session.h"
 #include "shim/control/session_state.h"
+#include "shim/control/stderr_lines.h"
 #include "shim/python/existing.h"
 #include "shim/python/inject.h"
 #include "shim/ring/ring.h"
@@ -22,6 +23,7 @@ namespace {
 std::atomic<uint64_t> g_failed_torch, g_failed_cuda;
 
 constexpr uint32_t kFlushSliceMs = 100;
+constexpr char kOnLine[] = "gpumemshim: recording is on\n", kOffLine[] = "gpumemshim: recording is off\n";
 
 // From `from` to kSwitching. False: somebody else was faster, or it is another state.
 bool BeginSwitch(State from) {
@@ -103,6 +105,7 @@ bool StartRecording() {
     BeginSpan();
     python::RequestExisting();
     writer::Flush();
+    SayLine(LogLevel::kDebug, kOnLine, sizeof kOnLine - 1);
   }
   g_state.store(started ? State::kActive : State::kFailed, std::memory_order_release);
   return started;
@@ -119,6 +122,7 @@ bool StopRecording() {
   session::g_off.store(true, std::memory_order_relaxed);
   g_since_ns.store(0, std::memory_order_relaxed);
   g_state.store(State::kPaused, std::memory_order_release);
+  SayLine(LogLevel::kDebug, kOffLine, sizeof kOffLine - 1);
   return true;
 }
 

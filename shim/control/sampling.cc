@@ -46,6 +46,7 @@ bool ReadDefaultPool(int16_t ordinal, uint64_t* reserved, uint64_t* used) {
 }
 
 void Warn(const sampler::Crossing& crossing) {
+  if (!IsSaid(LogLevel::kWarning)) return;
   char line[256];
   const size_t size = WarningLine(crossing, line, sizeof line);
   if (write(STDERR_FILENO, line, size) < 0) return;
@@ -58,7 +59,7 @@ void ConfigureSampling(const Settings& settings) {
   config.interval_ms = settings.sample_ms;
   config.warn_at = settings.warn_at;
   config.read_pool = &ReadDefaultPool;
-  if (!settings.quiet) config.warn = &Warn;
+  config.warn = &Warn;
   sampler::Configure(config);
   g_sampled = getpid();
   if (settings.sample_ms != 0 && !g_exit_handler) g_exit_handler = std::atexit(&FinishSampling) == 0;

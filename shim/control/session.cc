@@ -38,6 +38,7 @@
 #include "shim/control/loader/unseen_calls.h"
 #include "shim/control/marks.h"
 #include "shim/control/open_ranges.h"
+#include "shim/control/progress.h"
 #include "shim/control/recording.h"
 #include "shim/control/sampling.h"
 #include "shim/control/server/server.h"
@@ -184,6 +185,7 @@ uint32_t LookAround(bool last) {
   if (!last) {
     ExitIfOnlyOursAreLeft();
     python::RetryExisting(true);
+    SayProgress();
     if (AreSlotsStale() && server::ScanSlots()) return CountUnseen();  // which is better asked behind that
   }
   return FindUnseen(last);
@@ -233,14 +235,23 @@ bool StartRing() {
 }
 
 void WarnOfUnknownSettings() {
-  if (g_settings.quiet) return;
+  if (!IsSaid(LogLevel::kWarning)) return;
   static char line[2048];
   WriteLine(line, UnknownSettingsLine(environ, line, sizeof line));
   WriteLine(line, RankSettingsLine(g_rank_settings, line, sizeof line));
 }
 
 // Why no event will come. False, for whoever gives up.
-bool SayNothing(const char* line) { return !g_settings.quiet && (WriteLine(line, strlen(line)), false); }
+bool SayNothing(const char* line) {
+  SayLine(LogLevel::kError, line, strlen(line));
+  return false;
+}
+
+void SayBegin(State state) {
+  static char line[1536];
+  const BeginFacts facts{g_facts.pid, state == State::kDormant, g_facts.settings, g_facts.settings_count};
+  SayLine(LogLevel::kDebug, line, BeginLine(facts, line, sizeof line));
+}
 
 }  // namespace
 
@@ -256,6 +267,7 @@ bool BeginRecording() {
   session::g_asked_helper.store(false, std::memory_order_relaxed);
   python::Enable(g_settings.helper);
   python::ConfigureOwners(g_settings.owners_ms);
+  python::SetTorchLimit(g_settings.limit_bytes);
   python::SetInjectedScript(g_settings.injected_script, &EndSession);
   g_any_event.store(false, std::memory_order_relaxed);
   stack::Options options;
@@ -279,7 +291,7 @@ bool BeginRecording() {
   }
   if (g_settings.cupti) cupti::Start(g_settings.cupti_wait_ms);
   // Before anything else happens: an injected script may want to see the first step.
-  if (g_settings.injected_script[0] != '\0') python::RequestLook();
+  if (g_settings.injected_script[0] != '\0' || g_settings.limit_bytes != 0) python::RequestLook();
   return true;
 }
 
@@ -292,7 +304,7 @@ void StartServer() {
   options.signal = g_settings.signal;
   server::Start(options);
   static char line[1536];
-  if (!g_settings.quiet) WriteLine(line, server::PlaceLine(line, sizeof line));
+  SayLine(LogLevel::kWarning, line, server::PlaceLine(line, sizeof line));
 }
 
 // False: what memory there is left is the program's.
@@ -300,12 +312,14 @@ bool HasRoom() {
   const uint64_t room_bytes = RoomInAddressSpace();
   if (FitSettings(room_bytes, &g_settings) != Fit::kNone) return true;
   static char line[256];
-  if (!g_settings.quiet) WriteLine(line, NoRoomLine(room_bytes, line, sizeof line));
+  SayLine(LogLevel::kError, line, NoRoomLine(room_bytes, line, sizeof line));
   return false;
 }
 
 State SetUp() {
   g_settings = ReadSettings();
+  SetLogLevel(g_settings.log);
+  SetProgressInterval(g_settings.status_ms);
   if (g_settings.disabled || !HasRoom()) return State::kFailed;
   UseClock(reinterpret_cast<ClockFunction>(FindInLoaded("libc.so.6", "clock_gettime")));
   apart::Start();
@@ -326,6 +340,7 @@ State SetUp() {
   session::g_off.store(state == State::kDormant, std::memory_order_relaxed);
   if (state == State::kActive) BeginSpan();
   if (state != State::kFailed) StartServer();
+  if (state != State::kFailed) SayBegin(state);
   return state;
 }
 

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "shim/base/kernel.h"
@@ -45,6 +46,14 @@ bool IsPending(int signal) {
 }
 
 }  // namespace
+
+namespace {
+std::atomic<LogLevel> g_level{LogLevel::kInfo};
+}
+
+void SetLogLevel(LogLevel level) { g_level.store(level, std::memory_order_relaxed); }
+
+LogLevel GetLogLevel() { return g_level.load(std::memory_order_relaxed); }
 
 void WriteLine(const char* line, size_t size) {
   if (size == 0) return;

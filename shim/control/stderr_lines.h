@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/settings/settings.h"
 #include "shim/witness/sampler/sample.h"
 #include "shim/writer/writer.h"
 
@@ -24,6 +25,16 @@ namespace gpumemshim::control {
 // nobody empties must not hold it up, and a program that was started without a stderr may have a file of its own under
 // that number.
 void WriteLine(const char* line, size_t size);
+
+// The level of GPUMEMSHIM_LOG, which may change while the program runs (gpumemshim ctl PID set). At first kInfo.
+void SetLogLevel(LogLevel level);
+LogLevel GetLogLevel();
+inline bool IsSaid(LogLevel level) { return level <= GetLogLevel(); }
+
+// WriteLine, where lines of that level are said.
+inline void SayLine(LogLevel level, const char* line, size_t size) {
+  if (IsSaid(level)) WriteLine(line, size);
+}
 
 // The one line that a traced program ends with on stderr.
 //

@@ -115,6 +115,27 @@ def record_limits():
         device += 1
 
 
+limited = {}  # devices on which GPUMEMSHIM_LIMIT was looked at
+
+
+def limit_torch():
+    """GPUMEMSHIM_LIMIT, on the device in use: PyTorch's own switch, as torch.cuda.set_per_process_memory_fraction has it. What is less already stays."""
+    limit = record.torch_limit()
+    cuda, native = module_fields("torch.cuda"), module_fields("torch._C")
+    set_fraction, device_of, is_ready = dict.get(native, "_cuda_setMemoryFraction"), dict.get(native, "_cuda_getDevice"), dict.get(cuda, "is_initialized")
+    properties_of, fraction_of = dict.get(cuda, "_get_device_properties"), dict.get(native, "_cuda_getMemoryFraction")
+    if not limit or set_fraction is None or device_of is None or properties_of is None or is_ready is None or not is_ready():
+        return
+    device = device_of()
+    if device in limited:
+        return
+    limited[device] = True
+    total = properties_of(device).total_memory
+    if limit < total * (fraction_of(device) if fraction_of else 1):
+        set_fraction(limit / total, device)
+        record.event(TORCH_LIMIT, device, 0, limit)
+
+
 END, OUT_OF_MEMORY, ASKED = 1, 2, 3  # trace.proto's OwnersCause
 
 
@@ -146,6 +167,7 @@ def look():
     if helper is None:
         helper = Helper()
     guarded(wait_for_end)
+    guarded(limit_torch)
     guarded(tell_existing)
     guarded(helper.look)
     return 1 if dict.__contains__(record.modules(), "torch.optim.optimizer") else None

@@ -134,6 +134,10 @@ Object* ExistingEnd(Object*, Object* arguments) {
   return None();
 }
 
+std::atomic<uint64_t> g_torch_limit;
+
+Object* TorchLimit(Object*, Object*) { return g_python->new_number(g_torch_limit.load(std::memory_order_relaxed)); }
+
 Object* Generation(Object*, Object*) {
   return g_python->new_number(stack::g_generation.load(std::memory_order_relaxed));
 }
@@ -153,6 +157,7 @@ Method g_methods[] = {
     {"existing", &Existing, kVarArguments,
      "existing(kind, device, address, size, requested, stream): trace.proto's EXISTING"},
     {"existing_end", &ExistingEnd, kVarArguments, "existing_end(result): all was told"},
+    {"torch_limit", &TorchLimit, kVarArguments, "torch_limit(): bytes that PyTorch may reserve on a device; 0 = any"},
     {"generation", &Generation, kVarArguments, "generation(): another number means that nothing was defined yet"},
 };
 
@@ -257,6 +262,8 @@ int TellOwners(uint32_t cause) {
   }
   return result == nullptr ? EndCall(api) : 0;
 }
+
+void SetTorchLimit(uint64_t bytes) { g_torch_limit.store(bytes, std::memory_order_relaxed); }
 
 bool IsEnabled() { return g_on.load(std::memory_order_relaxed); }
 

@@ -54,6 +54,10 @@ void SetInjectedScript(const char* path, void (*end)());
 // At most once in a process. What it returns is a pending call's result.
 int RunInjectedScript(const Api* api, Object* record);
 
+// GPUMEMSHIM_LIMIT: bytes that the helper leaves to PyTorch's allocator on each device that comes in use, by PyTorch's
+// own switch; 0 = none. Any thread.
+void SetTorchLimit(uint64_t bytes);
+
 // record.end()
 Object* EndRecording(Object*, Object*);
 

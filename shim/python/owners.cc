@@ -113,6 +113,10 @@ void ConfigureOwners(uint32_t limit_ms) {
   g_limit_ms.store(limit_ms, std::memory_order_relaxed);
 }
 
+void SetOwnersLimit(uint32_t limit_ms) { g_limit_ms.store(limit_ms, std::memory_order_relaxed); }
+
+uint32_t GetOwnersLimit() { return g_limit_ms.load(std::memory_order_relaxed); }
+
 void SawTorch(const Event& event) {
   if (event.kind == EventKind::kAlloc) {
     g_growth.Add(static_cast<int64_t>(event.size));

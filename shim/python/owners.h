@@ -23,6 +23,9 @@ enum class OwnersCause : uint32_t { kEnd = 1, kOutOfMemory = 2, kAsked = 3 };
 
 // Before anything else; also in a forked child. 0: never.
 void ConfigureOwners(uint32_t limit_ms);
+// While the program runs, from any thread.
+void SetOwnersLimit(uint32_t limit_ms);
+uint32_t GetOwnersLimit();
 
 // An event of PyTorch's allocator.
 void SawTorch(const Event& event);

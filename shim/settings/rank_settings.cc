@@ -62,17 +62,6 @@ void AddBad(const char* name, const char* allowed, Text* text) {
 
 }  // namespace
 
-uint32_t ParseInterval(const char* text) {
-  constexpr uint64_t kWeekMs = 604'800'000;
-  if (text == nullptr || *text < '0' || *text > '9') return 0;
-  uint64_t value = 0;
-  for (; *text >= '0' && *text <= '9' && value <= kWeekMs; ++text)
-    value = value * 10 + static_cast<uint64_t>(*text - '0');
-  const uint64_t unit_ms = *text == 's' ? 1'000 : *text == 'm' ? 60'000 : *text == 'h' ? 3'600'000 : 0;
-  if (unit_ms == 0 || text[1] != '\0' || value * unit_ms > kWeekMs) return 0;
-  return static_cast<uint32_t>(value * unit_ms);
-}
-
 RankSettings ReadRankSettings(const ProcessFacts& facts) {
   RankSettings settings;
   ReadSummary(facts, &settings);

@@ -114,6 +114,38 @@ uint32_t ParseMilliseconds(const char* text, uint32_t otherwise) {
   return *text != '\0' || value > kDay ? otherwise : value;
 }
 
+uint32_t ParseInterval(const char* text) {
+  constexpr uint64_t kWeekMs = 604'800'000;
+  if (text == nullptr || *text < '0' || *text > '9') return 0;
+  uint64_t value = 0;
+  for (; *text >= '0' && *text <= '9' && value <= kWeekMs; ++text)
+    value = value * 10 + static_cast<uint64_t>(*text - '0');
+  const uint64_t unit_ms = *text == 's' ? 1'000 : *text == 'm' ? 60'000 : *text == 'h' ? 3'600'000 : 0;
+  if (unit_ms == 0 || text[1] != '\0' || value * unit_ms > kWeekMs) return 0;
+  return static_cast<uint32_t>(value * unit_ms);
+}
+
+namespace {
+
+constexpr const char* kLogLevels[] = {"off", "error", "warning", "info", "debug"};
+
+// The older switch holds where no level is given.
+LogLevel ReadLogLevel() {
+  const bool is_quiet = ParseSwitch(SettingOf("GPUMEMSHIM_QUIET"), false);
+  return ParseLogLevel(SettingOf("GPUMEMSHIM_LOG"), is_quiet ? LogLevel::kOff : LogLevel::kInfo);
+}
+
+}  // namespace
+
+LogLevel ParseLogLevel(const char* text, LogLevel otherwise) {
+  for (size_t i = 0; text != nullptr && i < sizeof kLogLevels / sizeof *kLogLevels; ++i) {
+    if (strcasecmp(text, kLogLevels[i]) == 0) return static_cast<LogLevel>(i);
+  }
+  return otherwise;
+}
+
+const char* LogLevelName(LogLevel level) { return kLogLevels[static_cast<size_t>(level)]; }
+
 int ParseSignal(const char* text) {
   if (text == nullptr) return 0;
   if (strncasecmp(text, "SIG", 3) == 0) text += 3;
@@ -143,7 +175,8 @@ Settings ReadSettings() {
   Settings settings;
   Copy(settings.output, sizeof settings.output, "GPUMEMSHIM_OUTPUT");
   Copy(settings.fallback, sizeof settings.fallback, "TMPDIR");
-  settings.quiet = ParseSwitch(SettingOf("GPUMEMSHIM_QUIET"), false);
+  settings.log = ReadLogLevel();
+  settings.status_ms = ParseInterval(SettingOf("GPUMEMSHIM_STATUS"));
   settings.disabled = ParseSwitch(SettingOf("GPUMEMSHIM_DISABLE"), false);
   settings.dormant = !ParseSwitch(SettingOf("GPUMEMSHIM_START"), true);
   ReadControl(&settings);
@@ -170,6 +203,7 @@ Settings ReadSettings() {
   if (waits) settings.cupti_wait_ms = kLongCuptiWaitMs;
   settings.sample_ms = ParseMilliseconds(SettingOf("GPUMEMSHIM_SAMPLE_MS"), settings.sample_ms);
   Copy(settings.warn_at, sizeof settings.warn_at, "GPUMEMSHIM_WARN_AT");
+  settings.limit_bytes = ParseSize(SettingOf("GPUMEMSHIM_LIMIT"));
   settings.size_limit = ReadSizeLimit();
   return settings;
 }

@@ -22,7 +22,9 @@ namespace gpumemshim::control {
 // clang-format off
 inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_OUTPUT",
+    "GPUMEMSHIM_LOG",
     "GPUMEMSHIM_QUIET",
+    "GPUMEMSHIM_STATUS",
     "GPUMEMSHIM_DISABLE",
     "GPUMEMSHIM_START",
     "GPUMEMSHIM_CONTROL",
@@ -49,6 +51,7 @@ inline constexpr const char* kSettingNames[] = {
     "GPUMEMSHIM_SAMPLE_MS",
     "GPUMEMSHIM_CUPTI",
     "GPUMEMSHIM_WARN_AT",
+    "GPUMEMSHIM_LIMIT",
     "GPUMEMSHIM_MAX_SIZE",
     "GPUMEMSHIM_ON_FULL",
 };
@@ -78,10 +81,20 @@ inline constexpr const char* kInnerSettingNames[] = {
     "GPUMEMSHIM_MEMORY_VIZ", "GPUMEMSHIM_UPDATE_GOLDEN",
 };
 
+// What the recorder says on stderr: lines of this level and of those before it.
+enum class LogLevel : uint8_t {
+  kOff,
+  kError,    // what is lost, or not recorded
+  kWarning,  // limits that are reached, settings that nobody reads
+  kInfo,     // the line at the end, progress
+  kDebug,    // when recording begins, and with which settings
+};
+
 struct Settings {
   char output[1024] = "";    // pattern; empty = the default name
   char fallback[1024] = "";  // TMPDIR
-  bool quiet = false;
+  LogLevel log = LogLevel::kInfo;
+  uint32_t status_ms = 0;  // between lines of progress; 0 = none
   bool disabled = false;
   bool dormant = false;              // set up, but record only once told to
   bool control = true;               // the socket for `gpumemshim ctl`
@@ -105,6 +118,7 @@ struct Settings {
   uint32_t cupti_wait_ms = 150;           // how long the first use of CUDA waits for it; past it CUPTI begins late
   uint32_t sample_ms = 1000;              // between samples of the devices; 0 = none
   char warn_at[256] = "";                 // sampler/sample.h; empty = never
+  uint64_t limit_bytes = 0;               // that PyTorch may reserve on each device; 0 = as the program has it
   writer::SizeLimit size_limit;
 };
 
@@ -115,6 +129,13 @@ int ParseSignal(const char* text);
 
 // "8388608", "8M", "8MiB", "512k"; 0 where it is none of these.
 uint64_t ParseSize(const char* text);
+
+// "off", "error", "warning", "info", "debug" in any case; `otherwise` where it is none of them.
+LogLevel ParseLogLevel(const char* text, LogLevel otherwise);
+const char* LogLevelName(LogLevel level);  // "info"
+
+// "90s", "10m", "1h" in milliseconds; 0 where the text is none, or more than a week.
+uint32_t ParseInterval(const char* text);
 
 // "1000"; `otherwise` where the text is not a number, or one beyond a day.
 uint32_t ParseMilliseconds(const char* text, uint32_t otherwise);

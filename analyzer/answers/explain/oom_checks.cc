@@ -43,7 +43,7 @@ Check Request(const OomEvent& oom, const ReportInput& input) {
   return check;
 }
 
-Check Limit(const OomEvent& oom) {
+Check Limit(const OomEvent& oom, const ProcessInfo& process) {
   Check check = AskOfOom("limit", "Does the program limit itself?");
   if (oom.layer != kTorchLayer) {
     check.evidence = "the request was not PyTorch's";
@@ -54,7 +54,7 @@ Check Limit(const OomEvent& oom) {
   check.outcome = CheckOutcome::kFound;
   check.evidence = absl::StrCat("PyTorch gave up at ", FormatBytes(oom.values.reserved), " reserved while ",
                                 FormatBytes(oom.device_free), " were free on the device");
-  check.action = "raise torch.cuda.set_per_process_memory_fraction";
+  check.action = absl::StrCat("raise ", NameOfLimit(oom, process));
   check.saving = {SavingBasis::kExact, oom.device_free};
   return check;
 }
@@ -169,9 +169,9 @@ std::vector<Check> OomChecks(const ExplainSubject& subject) {
     return {check};
   }
   if (!oom->final) return {Request(*oom, input)};
-  std::vector<Check> checks = {
-      Request(*oom, input), Limit(*oom),         Others(*oom), Outside(*oom), Fragmented(*oom, subject.what_if),
-      Grown(*oom, input),   Largest(*oom, input)};
+  std::vector<Check> checks = {Request(*oom, input), Limit(*oom, input.analysis->process), Others(*oom),
+                               Outside(*oom),        Fragmented(*oom, subject.what_if),    Grown(*oom, input),
+                               Largest(*oom, input)};
   const uint64_t missing = MissingBytes(*oom);
   for (Check& check : checks) {
     if (check.outcome != CheckOutcome::kFound || check.saving.bytes == 0 || missing == 0) continue;

@@ -94,7 +94,9 @@ class Adviser {
   void Limit() {
     if (!oom_.limited) return;
     const std::string of_limit = oom_.limit == 0 ? "" : absl::StrCat(" of ", FormatBytes(oom_.limit), " allowed");
-    Add("raise the limit that the program sets (torch.cuda.set_per_process_memory_fraction)",
+    const ProcessInfo& process = input_.analysis->process;
+    Add(absl::StrCat("raise the limit that ", IsLimitOfRecorder(oom_, process) ? "this run" : "the program", " sets (",
+                     NameOfLimit(oom_, process), ")"),
         absl::StrCat("PyTorch gave up at ", FormatBytes(oom_.values.reserved), " reserved", of_limit,
                      " without asking CUDA, while ", FormatBytes(oom_.device_free), " were free on the device"),
         oom_.device_free);

@@ -103,6 +103,18 @@ uint64_t MissingBytes(const OomEvent& oom) {
   return is_known ? oom.requested - oom.would_have_fit : 0;
 }
 
+bool IsLimitOfRecorder(const OomEvent& oom, const ProcessInfo& process) {
+  const auto setting = process.settings.find("GPUMEMSHIM_LIMIT");
+  if (setting == process.settings.end() || oom.limit == 0) return false;
+  const std::optional<uint64_t> bytes = ParseBytes(setting->second);
+  constexpr uint64_t kRounding = 1 << 20;  // the limit is a fraction of the device
+  return bytes && *bytes < oom.limit + kRounding && oom.limit < *bytes + kRounding;
+}
+
+std::string NameOfLimit(const OomEvent& oom, const ProcessInfo& process) {
+  return IsLimitOfRecorder(oom, process) ? "GPUMEMSHIM_LIMIT" : "torch.cuda.set_per_process_memory_fraction";
+}
+
 std::string CauseOfOom(const OomEvent& oom, const ReportInput& input) {
   if (!oom.final)
     return "Served later: PyTorch gave cached memory back and asked again. That is slow when it happens often.";
@@ -110,9 +122,10 @@ std::string CauseOfOom(const OomEvent& oom, const ReportInput& input) {
   if (!KnowsRoom(oom)) return "How much memory there was is not known: the file does not tell.";
   if (oom.device_total != 0 && oom.requested > oom.device_total) return "The request alone is larger than the device.";
   if (oom.limited) {
-    return absl::StrCat("The program limits what PyTorch may reserve",
-                        oom.limit == 0 ? "" : absl::StrCat(" to ", FormatBytes(oom.limit)),
-                        " (torch.cuda.set_per_process_memory_fraction): the device had ", FormatBytes(oom.device_free),
+    return absl::StrCat(IsLimitOfRecorder(oom, input.analysis->process) ? "This run" : "The program",
+                        " limits what PyTorch may reserve",
+                        oom.limit == 0 ? "" : absl::StrCat(" to ", FormatBytes(oom.limit)), " (",
+                        NameOfLimit(oom, input.analysis->process), "): the device had ", FormatBytes(oom.device_free),
                         " free, and PyTorch did not ask for it.");
   }
   if (IsTooLarge(oom)) {

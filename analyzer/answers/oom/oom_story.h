@@ -61,6 +61,11 @@ bool KnowsRoom(const OomEvent& oom);
 // By how much the request was too large; 0 where it is not known.
 uint64_t MissingBytes(const OomEvent& oom);
 
+// Whether the limit at which PyTorch gave up is the recorder's (GPUMEMSHIM_LIMIT); else the program set it itself.
+bool IsLimitOfRecorder(const OomEvent& oom, const ProcessInfo& process);
+// "GPUMEMSHIM_LIMIT", "torch.cuda.set_per_process_memory_fraction"
+std::string NameOfLimit(const OomEvent& oom, const ProcessInfo& process);
+
 // One sentence of judgement, "" where the numbers carry none.
 std::string CauseOfOom(const OomEvent& oom, const ReportInput& input);
 

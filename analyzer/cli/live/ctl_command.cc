@@ -24,9 +24,9 @@
 namespace gpumem {
 namespace {
 
-constexpr absl::string_view kCommands[] = {"memory", "status",    "start",  "stop",    "flush",
-                                           "mark",   "snapshot",  "dump",   "tensors", "gradients",
-                                           "gc",     "backtrace", "owners", "eval",    "repl"};
+constexpr absl::string_view kCommands[] = {"memory",   "status", "start",   "stop",      "flush", "mark",
+                                           "snapshot", "dump",   "tensors", "gradients", "gc",    "backtrace",
+                                           "owners",   "eval",   "repl",    "settings",  "set"};
 
 void BeginAnswer(absl::string_view asked, JsonWriter* json) {
   json->BeginObject();
@@ -43,7 +43,7 @@ class CtlCommand final : public Command {
   absl::string_view arguments() const override {
     return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|snapshot "
            "TEXT|dump|tensors|gradients|gc|backtrace|owners|eval "
-           "TEXT|repl]]";
+           "TEXT|repl|settings|set NAME=VALUE]]";
   }
   absl::string_view help() const override {
     return R"(Controls programs that run with libgpumemshim.so and have used CUDA. Without PID: lists yours.
@@ -62,6 +62,8 @@ class CtlCommand final : public Command {
   backtrace   the Python frames of all threads
   owners      records who owns GPU memory now; gpumemshim leaks shows it
   eval TEXT   an expression's value in __main__; only where GPUMEMSHIM_EVAL=1 was set. repl reads many
+  settings    what the recorder is set to, and what of it can be changed now
+  set NAME=VALUE  changes one of those, such as GPUMEMSHIM_LOG=debug or GPUMEMSHIM_STATUS=10s
 
   gpumemshim ctl
   GPUMEMSHIM_START=off gpumemshim run -- python serve.py &      and later:
@@ -140,7 +142,7 @@ Only the user who owns the program, and root, may do this.
     bool known = false;
     for (const absl::string_view word : kCommands) known = known || word == asked;
     if (!known) return absl::StrCat("unknown ctl command \"", asked, "\".");
-    const bool takes_text = asked == "mark" || asked == "snapshot" || asked == "eval";
+    const bool takes_text = asked == "mark" || asked == "snapshot" || asked == "eval" || asked == "set";
     if (takes_text && arguments < 3) return absl::StrCat(asked, " needs a text.");
     if (!takes_text && arguments > 2) return absl::StrCat(asked, " takes no argument.");
     return "";
@@ -201,7 +203,9 @@ Only the user who owns the program, and root, may do this.
       json.Field("snapshot_file", snapshot.path);
       json.Field("snapshot_bytes", snapshot.bytes);
     }
-    if (IsLive(asked)) {
+    if (IsOfSettings(asked)) {
+      WriteJsonSettings(answer, &json);
+    } else if (IsLive(asked)) {
       WriteLive(answer, &json);
     } else if (IsConsole(asked)) {
       WriteConsole(asked, answer, &json);
@@ -225,6 +229,7 @@ Only the user who owns the program, and root, may do this.
       return absl::StrCat("recorded who owns ", FormatCountOf(answer.Number("tensors"), "tensor", "tensors"), ", in ",
                           answer.Number("took_ms"), " ms. Next: gpumemshim leaks\n");
     }
+    if (IsOfSettings(asked)) return SettingsText(answer);
     if (IsLive(asked)) return LiveText(asked, answer);
     if (IsConsole(asked)) return ConsoleText(asked, answer);
     if (asked == "dump") {

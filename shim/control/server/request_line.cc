@@ -16,13 +16,21 @@ struct Word {
   Command command;
   bool takes_argument;
 };
-constexpr Word kWords[] = {{"status", Command::kStatus, false},   {"start", Command::kStart, false},
-                           {"stop", Command::kStop, false},       {"flush", Command::kFlush, false},
-                           {"dump", Command::kDump, false},       {"mark", Command::kMark, true},
-                           {"tensors", Command::kTensors, false}, {"gradients", Command::kGradients, false},
-                           {"gc", Command::kGc, false},           {"backtrace", Command::kBacktrace, false},
-                           {"owners", Command::kOwners, false},   {"eval", Command::kEval, true},
-                           {"snapshot", Command::kSnapshot, true}};
+constexpr Word kWords[] = {{"status", Command::kStatus, false},
+                           {"start", Command::kStart, false},
+                           {"stop", Command::kStop, false},
+                           {"flush", Command::kFlush, false},
+                           {"dump", Command::kDump, false},
+                           {"mark", Command::kMark, true},
+                           {"tensors", Command::kTensors, false},
+                           {"gradients", Command::kGradients, false},
+                           {"gc", Command::kGc, false},
+                           {"backtrace", Command::kBacktrace, false},
+                           {"owners", Command::kOwners, false},
+                           {"eval", Command::kEval, true},
+                           {"snapshot", Command::kSnapshot, true},
+                           {"settings", Command::kSettings, false},
+                           {"set", Command::kSet, true}};
 
 }  // namespace
 
@@ -41,7 +49,8 @@ Request ParseRequest(const char* line, size_t size) {
     if (std::strlen(word.text) != word_size || std::memcmp(word.text, line, word_size) != 0) continue;
     const bool has_argument = word_size + 1 < size;
     if (has_argument != word.takes_argument) {
-      request.error = word.takes_argument ? "mark, snapshot and eval need a text" : "that command takes no argument";
+      request.error =
+          word.takes_argument ? "mark, snapshot, eval and set need a text" : "that command takes no argument";
       return request;
     }
     request.command = word.command;
@@ -53,8 +62,7 @@ Request ParseRequest(const char* line, size_t size) {
   }
   request.error =
       "unknown command; known are status, start, stop, flush, dump, tensors, gradients, gc, backtrace, owners, mark "
-      "TEXT, "
-      "snapshot TEXT and eval TEXT";
+      "TEXT, snapshot TEXT, eval TEXT, settings and set NAME=VALUE";
   return request;
 }
 

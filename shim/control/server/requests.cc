@@ -12,6 +12,7 @@
 #include "shim/control/loader/unseen_calls.h"
 #include "shim/control/marks.h"
 #include "shim/control/recording.h"
+#include "shim/control/server/live_settings.h"
 #include "shim/control/session_state.h"
 #include "shim/python/existing.h"
 #include "shim/python/owners.h"
@@ -44,6 +45,15 @@ class Answer {
     text_.Add('\n');
   }
   void Field(const char* name, uint64_t value) { text_.Add(name).Add(' ').Add(value).Add('\n'); }
+  // "0.name GPUMEMSHIM_LOG" and what it is set to.
+  void Row(uint64_t row, const SettingNow& setting) {
+    text_.Add(row).Add('.');
+    Field("name", setting.name);
+    text_.Add(row).Add('.');
+    Field("value", setting.value);
+    text_.Add(row).Add('.');
+    Field("can_change", uint64_t{setting.can_change});
+  }
   // That are fields already.
   void Lines(const char* text, size_t size) { text_.Add(text, size); }
   size_t End() {
@@ -209,6 +219,31 @@ size_t AnswerEval(const Request& request, Answer* answer) {
   return AnswerPythonRequest(python::Request::kEval, text, answer);
 }
 
+// What the program was started with, and how what can be changed is now.
+size_t AnswerSettings(Answer* answer) {
+  static LiveValues values;  // the control thread's
+  GetLiveSettings(&values);
+  answer->Begin();
+  uint64_t count = 0;
+  for (const SettingNow& live : values.settings) answer->Row(count++, live);
+  for (uint32_t i = 0; i < g_facts.settings_count; ++i) {
+    const writer::KeyValue& setting = g_facts.settings[i];
+    bool is_live = false;
+    for (const SettingNow& live : values.settings) is_live = is_live || std::strcmp(live.name, setting.key) == 0;
+    if (!is_live) answer->Row(count++, {setting.key, setting.value, false});
+  }
+  answer->Field("settings", count);
+  return answer->End();
+}
+
+size_t AnswerSet(const Request& request, Answer* answer) {
+  if (const char* why = SetLiveSetting(request.argument, request.argument_size); why != nullptr) {
+    answer->Error(why);
+    return answer->size();
+  }
+  return AnswerSettings(answer);
+}
+
 size_t AnswerSwitch(bool done, const char* error, Answer* answer) {
   if (!done) {
     answer->Error(error);
@@ -257,6 +292,10 @@ size_t AnswerRequest(const Request& request, char* out, size_t capacity) {
       return AnswerOwners(&answer);
     case Command::kEval:
       return AnswerEval(request, &answer);
+    case Command::kSettings:
+      return AnswerSettings(&answer);
+    case Command::kSet:
+      return AnswerSet(request, &answer);
     case Command::kNone:
       break;
   }

@@ -4,7 +4,7 @@
 // What `gpumemshim ctl` asks and what it is answered: one line each way around, in text, so that `socat` can ask too.
 //
 //   -> gpumemshim/1 status\n                 also start, stop, flush, dump, tensors, gradients, gc, backtrace, owners,
-//   mark TEXT, snapshot TEXT, eval TEXT
+//   mark TEXT, snapshot TEXT, eval TEXT, settings, set NAME=VALUE
 //   <- gpumemshim/1 ok\n
 //      state recording\n                 a name, a blank, the value; backslash, newline and other control characters
 //      file /home/user/run.gmtrace\n          of a value come as \xNN
@@ -37,7 +37,9 @@ enum class Command {
   kGc,
   kBacktrace,
   kOwners,
-  kEval
+  kEval,
+  kSettings,
+  kSet
 };
 
 struct Request {

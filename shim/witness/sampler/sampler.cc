@@ -255,12 +255,37 @@ void SawEvent(const Event& event) {
   if (event.kind == EventKind::kAlloc || event.kind == EventKind::kPhysicalCreate) Request(state, Cause::kGrowth);
 }
 
+namespace {
+
+// The writer thread's.
+constexpr uint32_t kMostKept = 8;
+DeviceUse g_last[kMostKept];
+uint32_t g_last_count;
+
+void KeepLastUse(const Sample& sample) {
+  g_last_count = sample.device_count < kMostKept ? sample.device_count : kMostKept;
+  for (uint32_t i = 0; i < g_last_count; ++i) {
+    const DeviceSample& device = sample.devices[i];
+    g_last[i] = {device.device, device.used, device.total, device.own};
+  }
+}
+
+}  // namespace
+
+uint32_t LastUse(DeviceUse* out, uint32_t capacity) {
+  const uint32_t count = g_last_count < capacity ? g_last_count : capacity;
+  for (uint32_t i = 0; i < count; ++i) out[i] = g_last[i];
+  return count;
+}
+
 bool PutSample(ProtoWriter* w) {
   State* state = g_state.load(std::memory_order_acquire);
   if (state == nullptr) return false;
   const uint32_t tail = state->tail.load(std::memory_order_relaxed);
   if (tail == state->head.load(std::memory_order_acquire)) return false;
-  EncodePacket(state->samples[tail % kQueueSize], w);
+  const Sample& sample = state->samples[tail % kQueueSize];
+  EncodePacket(sample, w);
+  KeepLastUse(sample);
   state->tail.store(tail + 1, std::memory_order_release);
   return true;
 }

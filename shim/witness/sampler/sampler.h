@@ -45,6 +45,14 @@ void AddDevice(int16_t device, const uint8_t (&uuid)[16]);
 // An event of CUDA, or a failed request of any layer, was drained: it may ask for a sample.
 void SawEvent(const Event& event);
 
+// What the last sample that PutSample appended says of a device; kUnknown where it does not.
+struct DeviceUse {
+  int16_t device;
+  uint64_t used, total, own;
+};
+// Of at most `capacity` devices; returns how many. The writer thread.
+uint32_t LastUse(DeviceUse* out, uint32_t capacity);
+
 // Appends the oldest sample that waits, as one packet of counters. False: none waits.
 bool PutSample(ProtoWriter* w);
 

@@ -28,6 +28,8 @@ TEST(Requests, Commands) {
   EXPECT_EQ(Parse("gpumemshim/1 backtrace").command, Command::kBacktrace);
   EXPECT_EQ(Parse("gpumemshim/1 owners").command, Command::kOwners);
   EXPECT_EQ(Parse("gpumemshim/1 eval 1 + 1").command, Command::kEval);
+  EXPECT_EQ(Parse("gpumemshim/1 settings").command, Command::kSettings);
+  EXPECT_EQ(Parse("gpumemshim/1 set GPUMEMSHIM_LOG=debug").command, Command::kSet);
 }
 
 TEST(Requests, MarkKeepsItsText) {

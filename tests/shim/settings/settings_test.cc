@@ -79,13 +79,40 @@ TEST(Settings, WhatAnAttacherGivesComesBeforeTheEnvironment) {
   setenv("GPUMEMSHIM_RING_DIRECTORY", "/from/the/environment", 1);
   GiveSettings("GPUMEMSHIM_QUIET=1\nGPUMEMSHIM_OUTPUT=given=1\n");
   const Settings settings = ReadSettings();
-  EXPECT_TRUE(settings.quiet);
+  EXPECT_EQ(settings.log, LogLevel::kOff);
   EXPECT_STREQ(settings.output, "given=1");
   EXPECT_STREQ(settings.ring_directory, "/from/the/environment");
   EXPECT_EQ(GivenSetting("GPUMEMSHIM_OUT"), nullptr);
   GiveSettings(std::string(10000, 'x').c_str());
   EXPECT_EQ(GivenSetting("GPUMEMSHIM_QUIET"), nullptr);
   GiveSettings(nullptr);
+}
+
+TEST(Settings, LevelOfTheLog) {
+  EXPECT_EQ(ReadSettings().log, LogLevel::kInfo);
+  setenv("GPUMEMSHIM_LOG", "Warning", 1);
+  EXPECT_EQ(ReadSettings().log, LogLevel::kWarning);
+  setenv("GPUMEMSHIM_QUIET", "1", 1);
+  EXPECT_EQ(ReadSettings().log, LogLevel::kWarning) << "the newer name holds";
+  setenv("GPUMEMSHIM_LOG", "loud", 1);
+  EXPECT_EQ(ReadSettings().log, LogLevel::kOff) << "what makes no sense is absent";
+  unsetenv("GPUMEMSHIM_LOG");
+  unsetenv("GPUMEMSHIM_QUIET");
+  for (const char* name : {"off", "error", "warning", "info", "debug"})
+    EXPECT_STREQ(LogLevelName(ParseLogLevel(name, LogLevel::kInfo)), name);
+}
+
+TEST(Settings, StatusAndLimitAreOffUnlessAskedFor) {
+  EXPECT_EQ(ReadSettings().status_ms, 0u);
+  EXPECT_EQ(ReadSettings().limit_bytes, 0u);
+  setenv("GPUMEMSHIM_STATUS", "10s", 1);
+  setenv("GPUMEMSHIM_LIMIT", "20GiB", 1);
+  EXPECT_EQ(ReadSettings().status_ms, 10'000u);
+  EXPECT_EQ(ReadSettings().limit_bytes, uint64_t{20} << 30);
+  setenv("GPUMEMSHIM_LIMIT", "most", 1);
+  EXPECT_EQ(ReadSettings().limit_bytes, 0u);
+  unsetenv("GPUMEMSHIM_STATUS");
+  unsetenv("GPUMEMSHIM_LIMIT");
 }
 
 std::string Line(std::vector<const char*> environment) {
