@@ -410,8 +410,8 @@ std::string NonsenseTrace(uint32_t seed, std::map<int, Weight>* blocks) {
 TEST_P(AggregateProperty, NonsenseAddsUp) {
   std::map<int, Weight> blocks;
   const std::string path = NonsenseTrace(GetParam(), &blocks);
-  for (const ViewMode mode : {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary,
-                              ViewMode::kAverage}) {
+  for (const ViewMode mode :
+       {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary, ViewMode::kAverage}) {
     for (const ViewMeasure measure :
          {ViewMeasure::kAllocated, ViewMeasure::kReserved, ViewMeasure::kTotal, ViewMeasure::kHeld}) {
       if (mode == ViewMode::kPeak && measure == ViewMeasure::kHeld) continue;

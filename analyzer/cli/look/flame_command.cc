@@ -21,7 +21,7 @@ namespace {
 constexpr char kPageEnding[] = ".flame.html";
 constexpr size_t kDefaultNodes = 100'000;
 constexpr std::array kModes = {ViewMode::kPeak, ViewMode::kLeaks, ViewMode::kTotal, ViewMode::kTemporary,
-                              ViewMode::kAverage};
+                               ViewMode::kAverage};
 
 class FlameCommand final : public Command {
  public:

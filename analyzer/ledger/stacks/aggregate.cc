@@ -66,9 +66,7 @@ class Aggregator {
     if (takes_all && bytes > 0) map_.Add({0, 0, slot, 0, 0}, {bytes, 0}, 0);
   }
 
-  void Finish(AggregatedStacks* result) {
-    map_.Take(result, selection_.mode == ViewMode::kAverage ? kPartsOfByte : 1);
-  }
+  void Finish(AggregatedStacks* result) { map_.Take(result, selection_.mode == ViewMode::kAverage ? kPartsOfByte : 1); }
 
  private:
   const StackSelection& selection_;

@@ -20,8 +20,8 @@
 
 namespace gpumem {
 
-// Bytes and allocations. In the view "average" the bytes are those that were held on average, rounded once a stack; sums
-// are of what was rounded. Sums stop at the largest number instead of starting again at 0.
+// Bytes and allocations. In the view "average" the bytes are those that were held on average, rounded once a stack;
+// sums are of what was rounded. Sums stop at the largest number instead of starting again at 0.
 struct Weight {
   uint64_t bytes = 0;
   uint64_t count = 0;

@@ -163,10 +163,12 @@ TEST(Aggregate, AverageIsBytesTimesLifetimeByTheWindowsLength) {
   TraceBuilder trace(1000);
   const uint64_t is_long = StackNamed(&trace, "long"), is_short = StackNamed(&trace, "short");
   trace.TorchAlloc(kSegment, 10 * kMiB, is_long);
-  for (int i = 0; i < 4; ++i) trace.TorchAlloc(kSegment + 16 * kMiB, 8 * kMiB, is_short).TorchFree(kSegment + 16 * kMiB, 8 * kMiB);
+  for (int i = 0; i < 4; ++i)
+    trace.TorchAlloc(kSegment + 16 * kMiB, 8 * kMiB, is_short).TorchFree(kSegment + 16 * kMiB, 8 * kMiB);
   trace.TorchAlloc(kSegment + 32 * kMiB, 100 * kMiB, is_short).End();
   const Answer answer = Aggregate(&trace, Of(ViewMode::kAverage));
-  // Nine steps of time: one is held for all of them, the other for four. What begins with the last event is held for none.
+  // Nine steps of time: one is held for all of them, the other for four. What begins with the last event is held for
+  // none.
   EXPECT_THAT(answer.bytes(), ElementsAre(Pair(is_long, 10 * kMiB), Pair(is_short, (4 * 8 * kMiB + 4) / 9)));
   EXPECT_EQ(answer.aggregated.all.count, 6u);
   AnalyzeOptions asked;
