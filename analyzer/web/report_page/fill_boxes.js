@@ -56,16 +56,21 @@ class PixelBoxes {
     [this.width, this.height] = [plot.width, plot.height].map((length) => Math.ceil(length * this.ratio));
     this.image = emptyImage(this.width, this.height);
     this.pixels = new Uint32Array(this.image.data.buffer);
+    this.columns = Uint8Array.from({length: this.width}, (_, column) => Math.floor(column / this.ratio) % HATCH_TILE);  // in the tile
   }
 
   begin(fill, alpha) {
-    const opacity = Math.round(alpha * 255);
-    this.tile = pixelsOf(fill).map((pixel) => new Uint32Array(new Uint8Array([pixel & 255, pixel >> 8 & 255, pixel >> 16 & 255, opacity]).buffer)[0]);
+    this.tile = pixelsOf(fill);
+    if (alpha < 1) {
+      this.tile = this.tile.slice();
+      const channels = new Uint8Array(this.tile.buffer);
+      for (let at = 3; at < channels.length; at += 4) channels[at] = Math.round(alpha * 255);
+    }
     this.isPlain = fill.hatch === 'plain';
   }
 
   add(x, y, width, height) {
-    const {plot, ratio, pixels, tile} = this;
+    const {plot, ratio, pixels, tile, columns} = this;
     const place = (length, most) => Math.min(Math.max(Math.round(length * ratio), 0), most);
     const left = place(x - plot.x, this.width), right = place(x - plot.x + width, this.width);
     const bottom = place(y - plot.y + height, this.height);
@@ -74,7 +79,7 @@ class PixelBoxes {
       if (this.isPlain) pixels.fill(tile[0], at + left, at + right);
       else {
         const line = (Math.floor(row / ratio) % HATCH_TILE) * HATCH_TILE;
-        for (let column = left; column < right; ++column) pixels[at + column] = tile[line + Math.floor(column / ratio) % HATCH_TILE];
+        for (let column = left; column < right; ++column) pixels[at + column] = tile[line + columns[column]];
       }
     }
   }
