@@ -9,5 +9,6 @@ gpumem_phrases_zh_begin:
         .incbin GPUMEM_ZH_CHECKS
         .incbin GPUMEM_ZH_HELP
         .incbin GPUMEM_ZH_PAGES
+        .incbin GPUMEM_ZH_PLANS
 gpumem_phrases_zh_end:
         .section .note.GNU-stack, "", @progbits
