@@ -16,6 +16,7 @@ import python_api_test
 import truth
 
 SETUP = None
+RARER = ("test_debug_memory_usage", "test_memory_leak_of_a_command", "test_a_warning_is_taken_once")
 PROGRAM = truth.PROGRAMS / "compat_calls.py"
 MB = 1 << 20
 
@@ -284,4 +285,4 @@ print(_memory_cli.merged(programs.windows(), None)["programs"])
 
 
 if __name__ == "__main__":
-    truth.run_tests(globals())
+    truth.run_tests(globals(), RARER)

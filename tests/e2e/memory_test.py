@@ -14,6 +14,7 @@ import unittest
 import truth
 
 SETUP = None
+RARER = ("test_with_cudas_own_pools", "test_with_pytorchs_own_history")
 PROGRAM = truth.PROGRAMS / "memory_checks.py"
 FEWEST_CHECKS = 60
 DEVICE = {"SIMCUDA_MEM_MB": "8192", "PYTHONWARNINGS": "ignore"}
@@ -66,4 +67,4 @@ class MemoryTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    truth.run_tests(globals())
+    truth.run_tests(globals(), RARER)

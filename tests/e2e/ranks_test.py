@@ -18,7 +18,8 @@ RANKED = truth.PROGRAMS / "ranked.py"
 PROGRAM = truth.ROOT / "examples" / "train_parallel.py"
 # Else all ranks run once more where the printed loss is another, and with bounds of workspaces: test_ddp_of_two does both.
 ONCE = ("--values", "none", "--workspaces", "none")
-RARER = ("test_of_nobody_by_other_ways", "test_fsdp_of_eight", "test_hsdp_of_four", "test_with_gloo_beside")  # a start of PyTorch for each rank
+RARER = ("test_of_nobody_by_other_ways", "test_fsdp_of_eight", "test_hsdp_of_four", "test_with_gloo_beside", "test_the_last_of_eight_with_fsdp",
+         "test_with_communicators_that_are_split", "test_of_nobody_with_a_sitecustomize_of_the_users_own")  # a start of PyTorch for each rank
 
 
 class Ranks(unittest.TestCase):

@@ -24,8 +24,9 @@ MIB = 1 << 20
 FILES = ["memory_profile_results.json", "memory_profile_summary.csv", "detailed_memory_results.json", "memory_analysis_overview.png", "memory_heatmap.png",
          "detailed_memory_analysis.png", "operation_level_breakdown.png", "memory_timeline_config_1.png"]
 
-RARER = ("test_a_fresh_process_each_says_the_same", "test_programs_with_workers_and_programs_that_are_no_python_script", "test_two_sweeps_of_one_directory",
-         "test_a_changed_script_is_run_again", "test_on_a_gpu_of_its_own")
+RARER = ("test_a_fresh_process_each_says_the_same", "test_programs_with_workers_and_programs_that_are_no_python_script",
+         "test_two_sweeps_of_one_directory", "test_a_changed_script_is_run_again", "test_on_a_gpu_of_its_own",
+         "test_switches_variables_modules_and_conditions", "test_imports_that_cannot_be_made_before_a_fork")
 
 
 class Swept(unittest.TestCase):
