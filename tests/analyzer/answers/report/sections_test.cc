@@ -133,6 +133,7 @@ TEST(Report, IsOneScreenOnATallTerminal) {
 TEST(Report, OfATraceWithoutMemorySaysSo) {
   Example example = testing::TrainingExample();
   example.analysis.devices.clear();
+  example.analysis.host_pinned_peak = 0;
   EXPECT_THAT(Report(&example), HasSubstr("No GPU memory was allocated in this trace."));
   example.analysis.host_pinned_peak = 3 << 20;
   EXPECT_THAT(Report(&example), HasSubstr("This trace has no GPU memory; 3 MiB of host memory pinned at most."));
