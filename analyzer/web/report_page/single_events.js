@@ -121,9 +121,12 @@ function paintSingleEvents(painter) {
     const room = (next === undefined ? painter.plot.x + painter.plot.width : painter.markX(next)) - x;
     if (x < free || room < SIZE_ROOM) return;
     const words = formatBytes(mark.bytes);
-    free = x + context.measureText(words).width + 14;
+    const wide = context.measureText(words).width, y = Math.max(top - 7, PLOT.top + 8);
+    free = x + wide + 14;
+    context.fillStyle = scene.theme.page;
+    context.fillRect(x + 6, y - 7, wide + 4, 13);
     context.fillStyle = scene.theme.text;
-    context.fillText(words, x + 8, top - 7);
+    context.fillText(words, x + 8, y);
   });
 }
 
@@ -132,8 +135,9 @@ function coloredMarks(marks, {trace, timeline, choice}) {
   return marks.flatMap((mark) => {
     if (mark.of === 'segments') return [{...mark, color: REST_FILL.color}];
     const name = trace.textOf(choice.by, mark.i);
-    const place = timeline.layers.findIndex((layer) => layer.name === name);
-    return timeline.hidden.has(place) ? [] : [{...mark, color: fillOf(choice.by, name, place).color}];
+    const own = timeline.layers.findIndex((layer) => layer.name === name);
+    const place = own >= 0 ? own : timeline.layers.findIndex((layer) => layer.name === null);  // one of the others
+    return timeline.hidden.has(place) ? [] : [{...mark, color: (own >= 0 ? fillOf(choice.by, name, own) : REST_FILL).color}];
   });
 }
 
