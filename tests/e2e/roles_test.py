@@ -22,9 +22,9 @@ class Roles(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def record(self, rank, *options):
+    def record(self, rank, *options, program="meshes.py"):
         environment = {**truth.environment_of(truth.Case("none"), SETUP), "RANK": str(rank), "WORLD_SIZE": "8", "PYTHONWARNINGS": "ignore"}
-        command = [SETUP.gpumem, "run", "-o", f"{self.folder}/", "--", *SETUP.command(truth.PROGRAMS / "meshes.py"), *options]
+        command = [SETUP.gpumem, "run", "-o", f"{self.folder}/", "--", *SETUP.command(truth.PROGRAMS / program), *options]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SETUP.timeout_s, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stderr
@@ -47,6 +47,16 @@ class Roles(unittest.TestCase):
         self.assertEqual(rows.splitlines()[1:], ['0,"pp 0/2, dp_shard 0/2, tp 0/2, ep 0/8"', '5,"pp 1/2, dp_shard 0/2, tp 1/2, ep 5/8"'])
         text = subprocess.run([SETUP.gpumem, "ranks", str(self.folder)], capture_output=True, text=True, timeout=120).stdout
         self.assertIn("pp 1/2, dp_shard 0/2, tp 1/2, ep 5/8", text)
+
+    def test_wrappers_that_divide_batches(self):
+        said = {}
+        for wrapper in ("ddp", "fsdp", "no_shard", "none"):
+            self.record(5, wrapper, program="wrappers.py")
+            (trace,) = self.folder.glob("*.gmtrace")
+            rows = subprocess.run([SETUP.gpumem, "sql", "--format", "csv", trace, "SELECT role FROM processes"], capture_output=True, text=True, timeout=120).stdout
+            said[wrapper] = rows.splitlines()[1:]
+            trace.unlink()
+        self.assertEqual(said, {"ddp": ["dp 5/8"], "fsdp": ["dp_shard 5/8"], "no_shard": [""], "none": [""]})
 
     def test_odd_objects_disturb_nothing(self):
         stderr = self.record(5, "--odd")

@@ -89,6 +89,7 @@ TEST(Settings, WhatAnAttacherGivesComesBeforeTheEnvironment) {
 }
 
 TEST(Settings, LevelOfTheLog) {
+  unsetenv("GPUMEMSHIM_QUIET");
   EXPECT_EQ(ReadSettings().log, LogLevel::kInfo);
   setenv("GPUMEMSHIM_LOG", "Warning", 1);
   EXPECT_EQ(ReadSettings().log, LogLevel::kWarning);
