@@ -134,6 +134,18 @@ class SmallTest(PageTest):
         self.page.press("?")
         self.assertTrue(self.page.evaluate("document.getElementById('help').open"))
 
+    def test_the_address_restores_search_and_language(self):
+        found = self.search("linear|remember")
+        link = self.page.evaluate("location.hash")
+        again = SETUP.browser.open(self.path, link + "&lang=zh")
+        again.settle()
+        self.assertEqual(again.evaluate("document.getElementById('search').value"), "linear|remember")
+        self.assertEqual(again.text("#matched").partition("，")[0], found.partition(",")[0])
+        self.assertIn("lang=zh", again.evaluate("location.hash + (document.getElementById('language').click(), document.getElementById('language').click(), location.hash)"))
+        self.assertIn("search=linear", again.evaluate("location.hash"))
+        self.assertEqual(again.complaints, [])
+        again.close()
+
     def test_search_marks_and_sums(self):
         self.assertEqual(self.coloured(PINK)["count"], 0)
         self.assertEqual(self.search("linear|remember"), "10 MiB, 63 % of all, in 2 boxes")
