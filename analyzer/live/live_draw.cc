@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
+// budget: one screen, whose parts give each other room.
+//
 // DrawLive: a LiveFrame as rows of text for a screen of any size. What is least needed goes first where there is little
 // room: the curve gets lower, then the lines of code get fewer.
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
+//
+// budget: one device's answers from one pass; what they share would go through a header.
 
 #include "replay/analyze.h"
 

@@ -117,6 +117,18 @@ void AddNotesOnProcess(const Analysis& analysis, std::vector<std::string>* notes
   }
 }
 
+void AddRefusedFrees(const Accounts& accounts, std::vector<std::string>* notes) {
+  uint64_t refused = 0, refused_unknown = 0;
+  for (const DeviceAccount& device : accounts.devices) {
+    refused += device.refused_frees;
+    refused_unknown += device.refused_unknown_frees;
+  }
+  if (refused == 0) return;
+  notes->push_back(absl::StrCat(CountOf(refused, "free"), " failed: CUDA refused ", refused == 1 ? "it" : "them", ", ",
+                                refused_unknown,
+                                " of memory that was freed before (a double free) or never allocated."));
+}
+
 }  // namespace
 
 std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analysis) {
@@ -171,16 +183,7 @@ std::vector<std::string> NotesOn(const Accounts& accounts, const Analysis& analy
     notes.push_back(absl::StrCat(CountOf(accounts.failed_calls, "allocation call"),
                                  " failed for another reason than missing memory."));
   }
-  uint64_t refused = 0, refused_unknown = 0;
-  for (const DeviceAccount& device : accounts.devices) {
-    refused += device.refused_frees;
-    refused_unknown += device.refused_unknown_frees;
-  }
-  if (refused > 0) {
-    notes.push_back(absl::StrCat(CountOf(refused, "free"), " failed: CUDA refused ", refused == 1 ? "it" : "them", ", ",
-                                 refused_unknown,
-                                 " of memory that was freed before (a double free) or never allocated."));
-  }
+  AddRefusedFrees(accounts, &notes);
   if (accounts.devices[0].unknown_frees > 0) {
     notes.push_back(absl::StrCat(CountOf(accounts.devices[0].unknown_frees, "free"),
                                  " named memory that this trace never saw allocated, on no known device."));

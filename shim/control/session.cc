@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
+// budget: one life, whose order is the point.
+//
 // The life of a recording: set up at the first successful cuInit (or at the first event, where that was missed), torn
 // down by the library's destructor, forgotten in a forked child, which may begin its own at its own cuInit.
 //

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
+// budget: one model of what was allocated, for all views.
+//
 // Random schedules over threads, devices, PyTorch's blocks and CUDA's memory: each view by stack must equal what a
 // plain list of all allocations says, whatever is measured and filtered.
 

@@ -187,7 +187,8 @@ Document AliveFields(const LeakReport& leaks, size_t top, const ReportInput& inp
   alive.Object("cuda", kSets, LiveSetFields(leaks.at_end_cuda, top, input));
   alive.Field("freed_by_teardown", leaks.freed_by_teardown, "bytes of it that were freed after `program_end_ns`");
   alive.Field("unknown_frees", leaks.unknown_frees, "frees of addresses that the trace never saw allocated");
-  alive.Field("refused_frees", leaks.refused_frees, "frees that CUDA refused; of an address on no known device at the first GPU");
+  alive.Field("refused_frees", leaks.refused_frees,
+              "frees that CUDA refused; of an address on no known device at the first GPU");
   alive.Field("refused_unknown_frees", leaks.refused_unknown_frees,
               "of them: of memory that was freed before (a double free), or never allocated");
   if (leaks.growth_to_ns == 0) return alive;
