@@ -111,17 +111,17 @@ TEST(ObjectTableTest, AnIdIsNeeded) {
 using ::testing::ElementsAre;
 
 TEST(RolesTest, DescriptionsThatSayOne) {
-  EXPECT_THAT(RolesOf({{1, {"0", "default_pg", 5, 8}},
-                       {2, {"1", "mesh_tp", 1, 2}},
-                       {3, {"2", "PIPELINE_MODEL_PARALLEL_GROUP", 0, 4}},
-                       {4, {"3", "mesh_dim_0", 1, 2}},
-                       {5, {"4", "my group", 1, 2}},
-                       {6, {"5", "mesh_tp", 0, 2}}}),
+  EXPECT_THAT(RolesOf({{1, {"0", "default_pg", 5, 8, ""}},
+                       {2, {"1", "mesh_tp", 1, 2, ""}},
+                       {3, {"2", "PIPELINE_MODEL_PARALLEL_GROUP", 0, 4, ""}},
+                       {4, {"3", "mesh_dim_0", 1, 2, ""}},
+                       {5, {"4", "my group", 1, 2, ""}},
+                       {6, {"5", "mesh_tp", 0, 2, ""}}}),
               ElementsAre(RankRole{"pp", 0, 4}, RankRole{"tp", 1, 2}));
 }
 
 TEST(RolesTest, WrappersThatSayOne) {
-  EXPECT_THAT(RolesOf({{1, {"0", "default_pg", 5, 8, "FullyShardedDataParallel"}}, {2, {"1", "mesh_tp", 1, 2}}}),
+  EXPECT_THAT(RolesOf({{1, {"0", "default_pg", 5, 8, "FullyShardedDataParallel"}}, {2, {"1", "mesh_tp", 1, 2, ""}}}),
               ElementsAre(RankRole{"dp_shard", 5, 8}, RankRole{"tp", 1, 2}));
   EXPECT_THAT(RolesOf({{1, {"0", "mesh_tp", 0, 2, "DistributedDataParallel"}}}), ElementsAre(RankRole{"tp", 0, 2}))
       << "its description comes first";
@@ -129,7 +129,7 @@ TEST(RolesTest, WrappersThatSayOne) {
 }
 
 TEST(RolesTest, WhatCannotBeIsLeftOut) {
-  EXPECT_TRUE(RolesOf({{1, {"0", "tp", 2, 2}}, {2, {"1", "pp", 0, 0}}}).empty());
+  EXPECT_TRUE(RolesOf({{1, {"0", "tp", 2, 2, ""}}, {2, {"1", "pp", 0, 0, ""}}}).empty());
   EXPECT_EQ(RolesText({}), "");
   EXPECT_EQ(RolesText({{"pp", 1, 4}, {"tp", 0, 2}}), "pp 1/4, tp 0/2");
 }
