@@ -118,6 +118,7 @@ inline const std::set<std::string> kKeysOfImport = {"format", "map"};
 
 // Keys of tree, table, sizes and stacks, which tests/analyzer/answers/views compares with their answers.
 inline const std::set<std::string> kViewKeys = {"view",
+                                                "window_ns",
                                                 "mode",
                                                 "temporary_threshold",
                                                 "shown_bytes",
@@ -154,8 +155,8 @@ inline const std::set<std::string> kFlameKeys = {
 
 // Keys of html, which tests/e2e/html_test.py reads.
 inline const std::set<std::string> kHtmlKeys = {
-    "answers", "born",   "category_colors", "changes_in_row", "color", "died_ns",       "diff", "hatch", "highest",
-    "keys",    "layers", "palette",         "requested",      "row",   "single_events", "size", "traces"};
+    "answers", "born",   "category_colors", "changes_in_row", "color", "died_ns",       "diff", "hatch",  "highest",
+    "keys",    "layers", "palette",         "requested",      "row",   "single_events", "size", "traces", "words"};
 
 // Keys of symbolize, and of series of files, which the example is not.
 inline const std::set<std::string> kKeysOfSymbolizeAndSeries = {
