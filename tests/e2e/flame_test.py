@@ -166,7 +166,7 @@ class SmallTest(PageTest):
 
     def test_each_view_has_its_own_numbers(self):
         names = self.page.evaluate("Array.from(document.querySelectorAll('#modes button')).map((b) => b.innerText.replace(/\\s+/g, ' '))")
-        self.assertEqual(names, ["Peak 16 MiB", "Leaks 4 MiB", "Total allocated 18 MiB", "Temporary 10 MiB"])
+        self.assertEqual(names, ["Peak 16 MiB", "Leaks 4 MiB", "Total allocated 18 MiB", "Temporary 10 MiB", "Average 6.88 MiB"])
         self.page.click_on("#modes button:nth-child(2)")
         self.assertTrue(self.page.text("#moment").startswith("Alive at the end on GPU 0"), self.page.text("#moment"))
         self.assertEqual(self.name(2, 0.9), "remember")

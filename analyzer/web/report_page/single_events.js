@@ -88,7 +88,7 @@ function singleEventLines(trace, mark) {
   const text = (column) => trace.strings[columns[column][i]];
   const other = mark.isBorn ? (columns.died_ns[i] < 0 ? t('never freed') : `${t('freed')}: ${formatTime(columns.died_ns[i])}, ${t('event {n}', {n: columns.end[i]})}`)
     : `${t('allocated')}: ${formatTime(columns.time_ns[i])}, ${t('event {n}', {n: columns.born[i]})}`;
-  const named = mark.of === 'blocks' ? [text('line') || t('not known'), [text('category'), text('module')].filter((each) => each !== '').join(' · ')] : [];
+  const named = mark.of === 'blocks' ? [text('line') || t('not known'), [t(text('category')), text('module')].filter((each) => each !== '').join(' · ')] : [];
   return [`${mark.isBorn ? '▲' : '▽'} ${formatBytes(mark.bytes)} ${t(words[mark.isBorn ? 0 : 1])}`, ...named, other];
 }
 
