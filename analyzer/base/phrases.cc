@@ -32,12 +32,12 @@ struct Phrases::Phrase {
   std::vector<Piece> pieces;
   std::string translated;
   size_t literal_bytes = 0;  // more of them fit more closely
-  bool has_several_words = false;
+  bool has_several_words = false, has_columns = false;
 };
 
 namespace {
 
-constexpr int kDeepest = 6;
+constexpr int kDeepest = 10;
 constexpr absl::string_view kKinds = "nbpdwx";
 
 absl::string_view FirstWord(absl::string_view text) { return text.substr(0, text.find(' ')); }
@@ -195,6 +195,7 @@ void Phrases::Add(absl::string_view english, absl::string_view translated, size_
   const auto end_literal = [&] {
     phrase.literal_bytes += literal.size();
     phrase.has_several_words |= absl::StrContains(absl::StripAsciiWhitespace(literal), ' ');
+    phrase.has_columns |= absl::StrContains(literal, "  ");
     if (!literal.empty()) phrase.pieces.push_back({{std::exchange(literal, "")}, ""});
   };
   for (size_t i = 0; i < english.size(); ++i) {
@@ -251,7 +252,8 @@ bool Phrases::MatchHole(const Phrase& phrase, size_t piece, absl::string_view te
   const bool is_last = piece + 1 == phrase.pieces.size();
   // Never more than a sentence: the next one is looked up by itself.
   size_t most = std::min(text.size(), EndOfSentence(text));
-  // Nor does a name hold what says more of another.
+  // Nor more than a column, and no name holds what says more of another.
+  if (!phrase.has_columns) most = std::min(most, text.find("  "));
   if (hole[0] == 'w') most = std::min({most, text.find(": "), text.find("; ")});
   for (size_t bytes = is_last ? text.size() : 1; bytes != 0 && bytes <= most; ++bytes) {
     if (!Match(phrase, piece + 1, text.substr(bytes), holes)) continue;
@@ -324,7 +326,7 @@ std::string Phrases::InDepth(absl::string_view text, int depth) const {
     const size_t at = bare.find(between);
     if (at == absl::string_view::npos || at == 0) continue;
     absl::string_view rest = bare.substr(at + between.size());
-    const bool in_parentheses = between == " (" && absl::ConsumeSuffix(&rest, ")");
+    const bool in_parentheses = between == " (" && rest.find(')') + 1 == rest.size() && absl::ConsumeSuffix(&rest, ")");
     if (between == " (" && !in_parentheses) continue;
     const std::string first = InDepth(bare.substr(0, at), depth + 1), second = InDepth(rest, depth + 1);
     // Punctuation of the language only where there are words of it.

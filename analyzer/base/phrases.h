@@ -16,8 +16,8 @@
 //     峰值时有 {n} 个内存块，共 {b}
 //
 //   {n} a number, {b} bytes with their unit, {p} a percentage, {d} a duration: as they stand. {w} any text without
-//   colon or semicolon as it stands, {x} any text in the language, of one sentence at most. A digit tells two of a kind
-//   apart: {b1}, {b2}. [s] may be there or not, [a|b] one of several.
+//   colon or semicolon as it stands, {x} any text in the language, of one sentence and column at most. A digit tells
+//   two of a kind apart: {b1}, {b2}. [s] may be there or not, [a|b] one of several.
 //   @cells TITLE | TITLE: columns of tables whose cells are words of ours, and not names of the user's.
 //
 // Where the whole text is no phrase its sentences are looked up, then what stands between two blanks, colons,

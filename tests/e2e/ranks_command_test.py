@@ -160,7 +160,7 @@ class EveryDay(unittest.TestCase):
         self.assertEqual(sorted(path.name for path in (self.runs / "tables" / "blocks").iterdir()), [f"rank={rank}" for rank in range(4)])
         peaks = self.rows(f"SELECT rank, _rank, _host, _role, max(allocated) AS peak FROM read_parquet('{self.runs}/tables/events/*/*.parquet', hive_partitioning = true) GROUP BY ALL ORDER BY rank")
         told = ranks(self.runs)["ranks"]
-        self.assertEqual(peaks, [{"rank": each["rank"], "_rank": each["rank"], "_host": each["hostname"], "_role": None, "peak": each["peak_allocated_bytes"]} for each in told])
+        self.assertEqual(peaks, [{"rank": each["rank"], "_rank": each["rank"], "_host": each["hostname"], "_role": f"dp {each['rank']}/{len(told)}", "peak": each["peak_allocated_bytes"]} for each in told])
         table = self.rows(f"SELECT rank, state, path, peak_allocated, peak_total, steps, ended, device FROM '{self.runs}/tables/ranks/*.parquet' ORDER BY rank")
         names = {"peak_allocated": "peak_allocated_bytes", "peak_total": "peak_total_bytes", "path": "file"}
         self.assertEqual(table, [{key: "present" if key == "state" else each[names.get(key, key)] for key in table[0]} for each in told])

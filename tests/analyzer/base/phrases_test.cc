@@ -66,6 +66,19 @@ TEST(PhrasesTest, AHoleEndsWithItsSentence) {
   EXPECT_EQ(phrases.In("Why? Name one."), "为何？Name one.");
 }
 
+TEST(PhrasesTest, AHoleEndsWithItsColumn) {
+  const Phrases phrases(
+      "{x} {b}\n  {x} {b}\nat most {b}\n  最多 {b}\n{x}  the last {b}\n  {x}  最近 {b}\na step\n  一步\n");
+  EXPECT_EQ(phrases.In("max_peak   at most 1 GiB"), "max_peak   最多 1 GiB");
+  EXPECT_EQ(phrases.In("a step   a step  the last 1 GiB"), "一步     一步  最近 1 GiB")
+      << "a phrase may name its columns";
+}
+
+TEST(PhrasesTest, ParenthesesAreThoseThatBelongTogether) {
+  const Phrases phrases("forward {b}\n  前向 {b}\nbackward {b}\n  反向 {b}\n");
+  EXPECT_EQ(phrases.In("forward 1 GiB (9 %), backward 1 MiB (<1 %)"), "前向 1 GiB (9 %)，反向 1 MiB (<1 %)");
+}
+
 TEST(PhrasesTest, ANameHoldsNothingThatIsSaidOfIt) {
   const Phrases phrases("{w}: kept by {x}.\n  {w}：由{x}持有。\n{w}, a global of {w1}\n  {w1} 的 {w}\n");
   EXPECT_EQ(phrases.In("a.py:3 f: kept by cache, a global of a.py."), "a.py:3 f：由 a.py 的 cache 持有。");
