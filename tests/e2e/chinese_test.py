@@ -31,13 +31,13 @@ SETUP = None
 FULL = False
 EVERY_DAY = ("leak", "oom")
 # Different lines with English in them, of help and of answers about EVERY_DAY and about the whole corpus.
-GAPS = {"help": 0, "everyday": 1, "full": 0}
+GAPS = {"help": 0, "everyday": 1, "full": 3}
 
 # Terms that Chinese texts have in English, in any form of theirs; units.
 TERMS = set(
     """gpu gpus cpu cuda nvidia cupti cublas cudnn nccl nvml nvtx pytorch torch python json jsonl csv html svg png pdf sql yaml toml markdown parquet arrow duckdb sqlite
     prometheus openmetrics grafana chrome chromium perfetto speedscope pprof rmm hta mcp api url http https tcp ipc pid uid id ip xml junit github ci cli ui url
-    ddp fsdp zero peft lora adapter adam adamw sgd opacus dp transformer transformers huggingface megatron deepspeed vllm triton inductor dynamo compile autograd autocast amp
+    ddp fsdp zero peft lora mlp adapter adam adamw sgd opacus dp transformer transformers huggingface megatron deepspeed vllm triton inductor dynamo compile autograd autocast amp
     kv bf fp int bfloat float uint bool nan inf ok utf ascii linux unix windows wsl docker kubernetes slurm torchrun mpi glibc libunwind ptrace dlopen ld elf dwarf
     simcuda gpumemshim gpumem nsight memray memory_viz jq grep gdb git pip wheel uvm rss vram oom gc gil shell bash ctrl c
     b kb mb gb tb kib mib gib tib pib ns us ms s min h d x k m g utc tflops mig ecc pcie nvlink sm
