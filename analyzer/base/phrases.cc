@@ -225,12 +225,10 @@ void Phrases::Add(absl::string_view english, absl::string_view translated, size_
     const std::string name(translated.substr(at + 1, translated.find('}', at) - at - 1));
     if (holes.count(name) == 0) mistakes_.push_back(absl::StrCat(line, ": {", name, "} is not in the English phrase"));
   }
-  if (phrase.pieces.size() == 1 && holes.empty() && phrase.pieces[0].literals.size() == 1) {
-    if (!exact_.emplace(english, translated).second)
-      mistakes_.push_back(absl::StrCat(line, ": ", english, " is there twice"));
-    return;
-  }
-  with_holes_.emplace(english, translated);
+  const bool is_exact = phrase.pieces.size() == 1 && holes.empty() && phrase.pieces[0].literals.size() == 1;
+  if (!(is_exact ? exact_ : with_holes_).emplace(english, translated).second)
+    mistakes_.push_back(absl::StrCat(line, ": ", english, " is there twice"));
+  if (is_exact) return;
   const bool begins_open = phrase.pieces.front().literals.size() != 1;
   const absl::string_view begin = begins_open ? "" : FirstWord(phrase.pieces.front().literals[0]);
   // A word that goes on in a hole is none.

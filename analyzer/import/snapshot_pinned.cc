@@ -74,17 +74,22 @@ void SnapshotPinned::TakePinnedBack(const SnapshotEntry& entry, size_t i) {
   }
 }
 
-EventRow SnapshotPinned::PinnedRow(uint64_t address, const PinnedBlock& block, uint64_t time_ns, StackImporter* stacks,
-                                   DefinitionBuilder* definitions) const {
+EventRow SnapshotPinned::HostRow(trace::EventKind kind, uint64_t address, uint64_t size, uint64_t time_ns) const {
   EventRow row;
-  row.kind = trace::ALLOC;
+  row.kind = kind;
   row.layer = trace::RUNTIME;
   row.memory = trace::HOST_PINNED;
   row.device = -1;
   row.thread = static_cast<uint32_t>(snapshot_.traces.size()) + 1;
   row.time_ns = time_ns;
   row.address = address;
-  row.size = block.size;
+  row.size = size;
+  return row;
+}
+
+EventRow SnapshotPinned::PinnedRow(uint64_t address, const PinnedBlock& block, uint64_t time_ns, StackImporter* stacks,
+                                   DefinitionBuilder* definitions) const {
+  EventRow row = HostRow(trace::ALLOC, address, block.size, time_ns);
   row.stack = block.is_cached ? 0 : stacks->Stack(block.frames);
   row.api = definitions->String(block.is_cached ? kPinnedCache : kPinnedAllocate);
   return row;
@@ -100,15 +105,7 @@ void SnapshotPinned::AddBeginning(uint64_t time_ns, StackImporter* stacks, Defin
 }
 
 absl::Status SnapshotPinned::WriteFreed(uint64_t address, uint64_t size, uint64_t time_ns, TraceWriter* writer) {
-  EventRow row;
-  row.kind = trace::FREE;
-  row.layer = trace::RUNTIME;
-  row.memory = trace::HOST_PINNED;
-  row.device = -1;
-  row.thread = static_cast<uint32_t>(snapshot_.traces.size()) + 1;
-  row.time_ns = time_ns;
-  row.address = address;
-  row.size = size;
+  EventRow row = HostRow(trace::FREE, address, size, time_ns);
   row.api = writer->definitions().String(kPinnedFree);
   return writer->Add(row);
 }

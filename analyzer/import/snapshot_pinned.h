@@ -61,6 +61,7 @@ class SnapshotPinned {
 
   void TakePinnedBack(const SnapshotEntry& entry, size_t i);
   void Deny(size_t i, absl::string_view what);
+  EventRow HostRow(trace::EventKind kind, uint64_t address, uint64_t size, uint64_t time_ns) const;
   EventRow PinnedRow(uint64_t address, const PinnedBlock& block, uint64_t time_ns, StackImporter* stacks,
                      DefinitionBuilder* definitions) const;
   absl::Status WriteFreed(uint64_t address, uint64_t size, uint64_t time_ns, TraceWriter* writer);

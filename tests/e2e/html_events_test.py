@@ -5,10 +5,8 @@
     python tests/e2e/html_events_test.py --build build/release
 """
 
-import argparse
 import http.client
 import json
-import pathlib
 import signal
 import subprocess
 import sys
@@ -18,7 +16,6 @@ import zlib
 
 import chromium
 import html_test
-import pages
 
 WAIT_S = 60
 BLOCKS = "30000"  # more changes than a page has rows for
@@ -152,8 +149,4 @@ class LongRunTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    arguments, rest = parser.parse_known_args()
-    html_test.SETUP = html_test.Setup(arguments.build)
-    sys.exit(pages.run(html_test.SETUP, rest))
+    sys.exit(html_test.main(__doc__))

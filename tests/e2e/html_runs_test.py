@@ -5,12 +5,9 @@
     python tests/e2e/html_runs_test.py --build build/release
 """
 
-import argparse
-import pathlib
 import sys
 
 import html_test
-import pages
 
 
 class RunsTest(html_test.PageTest):
@@ -118,8 +115,4 @@ class ManyRunsTest(html_test.PageTest):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    arguments, rest = parser.parse_known_args()
-    html_test.SETUP = html_test.Setup(arguments.build)
-    sys.exit(pages.run(html_test.SETUP, rest))
+    sys.exit(html_test.main(__doc__))

@@ -432,9 +432,9 @@ class CommandTest(unittest.TestCase):
         self.assertTrue(data["traces"][0]["about"]["warnings"])
 
 
-def main():
+def main(description=__doc__):
     global SETUP
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--full", action="store_true")
     arguments, rest = parser.parse_known_args()
