@@ -11,7 +11,11 @@ GPUMEM_EMBEDDED(injected_script);
 GPUMEM_EMBEDDED(fork_server);
 GPUMEM_EMBEDDED(fake_ranks);
 GPUMEM_EMBEDDED(values);
+GPUMEM_EMBEDDED(device_bytes);
 GPUMEM_EMBEDDED(observed_operators);
+GPUMEM_EMBEDDED(truths);
+GPUMEM_EMBEDDED(draws);
+GPUMEM_EMBEDDED(decisions);
 GPUMEM_EMBEDDED(changes);
 GPUMEM_EMBEDDED(change);
 GPUMEM_EMBEDDED(optimizer_changes);
@@ -38,7 +42,11 @@ absl::string_view EmbeddedFakeRanks() { return GPUMEM_TEXT(fake_ranks); }
 std::vector<EmbeddedFile> EmbeddedInjectedFiles() {
   return {{"injected_script.py", GPUMEM_TEXT(injected_script)},
           {"values.py", GPUMEM_TEXT(values)},
+          {"device_bytes.py", GPUMEM_TEXT(device_bytes)},
           {"observed_operators.py", GPUMEM_TEXT(observed_operators)},
+          {"truths.py", GPUMEM_TEXT(truths)},
+          {"draws.py", GPUMEM_TEXT(draws)},
+          {"decisions.py", GPUMEM_TEXT(decisions)},
           {"changes.py", GPUMEM_TEXT(changes)},
           {"change.py", GPUMEM_TEXT(change)},
           {"optimizer_changes.py", GPUMEM_TEXT(optimizer_changes)},

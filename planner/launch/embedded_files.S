@@ -15,7 +15,11 @@ gpumem_plan_\name\()_end:
         embed fork_server, GPUMEM_PLAN_FORK_SERVER
         embed fake_ranks, GPUMEM_PLAN_FAKE_RANKS
         embed values, GPUMEM_PLAN_VALUES
+        embed device_bytes, GPUMEM_PLAN_DEVICE_BYTES
         embed observed_operators, GPUMEM_PLAN_OBSERVED_OPERATORS
+        embed truths, GPUMEM_PLAN_TRUTHS
+        embed draws, GPUMEM_PLAN_DRAWS
+        embed decisions, GPUMEM_PLAN_DECISIONS
         embed changes, GPUMEM_PLAN_CHANGES
         embed change, GPUMEM_PLAN_CHANGE
         embed optimizer_changes, GPUMEM_PLAN_OPTIMIZER_CHANGES

@@ -125,19 +125,28 @@ def in_a_child(function, arguments):
 
 
 class AskedElsewhere:
-    """While it lasts, PyTorch's questions about the device are answered by other processes: after cuInit nothing could be forked."""
+    """While it lasts, PyTorch's questions about the device are answered by other processes: after cuInit nothing could be forked. Whoever kept such a function (Inductor
+    does) has the real one after that."""
 
     NAMES = ("get_device_capability", "get_device_properties", "get_device_name")
 
+    def asked(self, function):
+        def ask(device=None):
+            return in_a_child(function, () if device is None else (getattr(device, "idx", device),)) if self.lasts else function(device)
+
+        return ask
+
     def __enter__(self):
+        self.lasts = True
         self.module = importlib.import_module("torch.cuda") if is_installed("torch") else None
         self.real = {name: getattr(self.module, name) for name in self.NAMES if self.module}
         for name, function in self.real.items():
-            setattr(self.module, name, lambda device=None, function=function: in_a_child(function, () if device is None else (getattr(device, "idx", device),)))
+            setattr(self.module, name, self.asked(function))
         self.nvml = os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK")
         os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
 
     def __exit__(self, *_):
+        self.lasts = False
         for name, function in self.real.items():
             setattr(self.module, name, function)
         if self.nvml is None:

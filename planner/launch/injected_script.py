@@ -4,7 +4,7 @@
 
     GPUMEMSHIM_PLAN_FOLDER    where PROCESS.json (what Run.end writes) and PROCESS.stack (Python stacks when time is nearly up) go
     GPUMEMSHIM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "stable:N": the same, after N steps at least; "all": never; or a number
-    GPUMEMSHIM_PLAN_LINGER    "1", or "fits" for as long as the peak is not more than the device has: go on after that, to LINGER_STEPS steps or LINGER_REQUESTS requests for memory, since a program that comes to its end leaves nothing open
+    GPUMEMSHIM_PLAN_LINGER    "1", or "fits" for as long as the peak is not more than the device has: go on after that, to LINGER_STEPS steps or LINGER_REQUESTS requests for memory, since a program that comes to its end leaves nothing open; where steps differ in what they ask for, DIFFERING times as far
     GPUMEMSHIM_PLAN_DEADLINE  when the program will be killed, in seconds of CLOCK_MONOTONIC
     GPUMEMSHIM_PLAN_WHAT_IF   "foreach,checkpointing:6": what changes.py, which is in the same folder, is to change for a comparison
     GPUMEMSHIM_PLAN_MODULES   "1": PROCESS.modules is to say what was imported by the end (fork_server.py)
@@ -16,6 +16,7 @@ The program's own objects are left as they are, but for pins and what-ifs, which
 
 import atexit
 import ctypes
+import dis
 import faulthandler
 import fcntl
 import json
@@ -26,6 +27,8 @@ import time
 
 LEAST_STEPS, STABLE_STEPS = 3, 2
 LINGER_STEPS, LINGER_REQUESTS = 60, 100_000  # counted, not timed: a busy machine must not change an answer
+DIFFERING = 10  # one of the next steps may ask for more than all before
+FIRST_STEPS = 2  # that make what later ones have: gradients, an optimizer's state
 BEFORE_DEADLINE = 2.0  # seconds
 PATIENCE_STEPS = 20  # after which a rank that never made a step counts as one that makes none
 GOODBYE_SECONDS = 20.0
@@ -90,6 +93,7 @@ class Run:
         self.folder, self.wanted = environment["GPUMEMSHIM_PLAN_FOLDER"], environment.get("GPUMEMSHIM_PLAN_STEPS", "stable")
         self.pid, self.counts, self.peaks, self.reported, self.notes, self.changes = os.getpid(), {}, [], False, {}, []
         self.highest, self.last_growth = (0, 0), 0
+        self.asked, self.kinds_of_steps = (0, 0), set()
         self.times = {"cuda_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC)}
         mode, _, least = self.wanted.partition(":")
         self.wanted, self.least = mode, max(int(least or 0), LEAST_STEPS)
@@ -114,6 +118,9 @@ class Run:
         if any(now > before for now, before in zip(peak, self.highest)):
             self.last_growth = number
         self.highest = tuple(map(max, peak, self.highest))
+        asked, self.asked = self.asked, self.requests()
+        if number > FIRST_STEPS:
+            self.kinds_of_steps.add(tuple(now - before for now, before in zip(self.asked, asked)))
         if self.wanted != "all" and self.ranks.may_stop(number, self.is_enough(number)):
             self.stop("stable" if self.wanted == "stable" else "steps")
 
@@ -125,6 +132,11 @@ class Run:
             peaks.append((stats.get("allocated_bytes.all.peak", 0), stats.get("reserved_bytes.all.peak", 0)))
         return tuple(max(values) for values in zip(*peaks))
 
+    def requests(self):
+        """How many requests for memory there were so far, and their bytes: two steps that differ in neither ask for the same."""
+        stats = [self.torch.cuda.memory_stats(device) for device in range(self.torch.cuda.device_count())]
+        return tuple(sum(each.get(f"{name}.all.allocated", 0) for each in stats) for name in ("allocation", "requested_bytes"))
+
     def is_enough(self, number):
         if self.wanted == "all":
             return False
@@ -135,11 +147,12 @@ class Run:
 
     def goes_on(self, number):
         """Past the stable peak. Only where its time would be up before that it stops early: an answer is better than none."""
-        if not self.lingers or number >= LINGER_STEPS or time.clock_gettime(time.CLOCK_MONOTONIC) > self.half_time:
+        far = DIFFERING if len(self.kinds_of_steps) > 1 else 1
+        if not self.lingers or number >= far * LINGER_STEPS or time.clock_gettime(time.CLOCK_MONOTONIC) > self.half_time:
             return False
         if self.lingers == "fits" and self.highest[1] > self.torch.cuda.get_device_properties(0).total_memory:
             return False
-        return sum(self.torch.cuda.memory_stats(device).get("allocation.all.allocated", 0) for device in range(self.torch.cuda.device_count())) < LINGER_REQUESTS
+        return self.asked[0] < far * LINGER_REQUESTS
 
     # Ends.
 
@@ -166,6 +179,7 @@ class Run:
         except (OSError, AttributeError):  # another driver
             pass
         reported = {"pid": self.pid, "reason": reason, "steps": len(self.peaks), "last_growth": self.last_growth, "peaks": self.peaks, "highest": self.highest,
+                "steps_differ": len(self.kinds_of_steps) > 1, **failure(),
                 "torch": self.torch.__version__, "rank": int(os.environ.get("RANK", 0)),
                 "ended_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC), **self.times, "changes": [change.report() for change in self.changes], **self.notes}
         self.write("json", reported)
@@ -200,6 +214,19 @@ class Run:
             return
         self.notes.update(capability=f"{major}.{minor}", built_for=built)
         self.stop("capability")
+
+
+def failure():
+    """Of a program that ends by an exception nobody caught: where, and whether an operator refused what it was given, and no line of Python did."""
+    error, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
+    if error is None or trace is None:
+        return {}
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    names = {instruction.offset: instruction.opname for instruction in dis.get_instructions(code)}
+    refused = names.get(trace.tb_lasti, "") not in ("RAISE_VARARGS", "RERAISE")
+    return {"failed_at": f"{code.co_filename}:{trace.tb_lineno}", "failed_by": f"{type(error).__name__}: {error}"[:200], "operator_refused": refused}
 
 
 def asked_workspaces(driver):

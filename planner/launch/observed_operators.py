@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""Which of PyTorch's operators values.py looks at, and what it does about each: computes the result, notes that something was written there, or asks first how much is found.
+"""Which of PyTorch's operators values.py looks at, and what it does about each: computes the result, draws it, notes that something was written there, or asks first how
+much is found.
 
     for name, overload in operators(torch):
         both = looks(torch, values, name, overload)   # (before, after), or None
@@ -24,6 +25,9 @@ COMPUTED = set(
 )
 OVERWRITES = {"copy", "fill", "zero"}  # all of their target
 IGNORED = {"resize", "resize_as", "set", "record_stream", "_resize_output", "rename", "_local_scalar_dense"}
+FILLS = {"uniform", "normal", "random", "bernoulli", "exponential", "geometric", "log_normal", "cauchy", "randperm"}  # with random numbers, whatever was there
+DRAWN = {"multinomial", "poisson", "binomial"}
+SIZED = {"bincount", "repeat_interleave"}  # they read numbers for the size of their result
 COUNTED = {"nonzero", "_unique", "_unique2", "unique_consecutive", "unique_dim", "unique_dim_consecutive"}
 
 
@@ -55,21 +59,26 @@ def looks(torch, values, base, overload):
     if str(overload) == "aten.pow.Tensor_Tensor_out":  # PyTorch calls it with a number wrapped on the device, which Python cannot be shown
         return None
     if base == "_local_scalar_dense":
-        return values.read, lambda *_: None
+        return None, values.decisions.read
     if bare in IGNORED:
         return None
     computed = bare in COMPUTED and torch.Tag.nondeterministic_seeded not in overload.tags
     places, names = written(schema)
     handle = on_cpu(torch, overload)
+    is_drawn = handle is not None and any(each.name == "generator" for each in schema.arguments)
+    if is_drawn and bare in FILLS and (places or names):
+        return None, values.filling(handle, places, names)
+    if is_drawn and base in DRAWN and not (places or names):
+        return None, values.functional(handle, base, True)
     if places or names:
-        return None, values.writing(handle, places, names, computed and handle is not None, bare in OVERWRITES)
+        return None, values.writing(handle, bare, places, names, computed and handle is not None, bare in OVERWRITES)
     if not computed or handle is None:
         return None
     if base in COUNTED:
         return values.counted(handle, base, base.startswith("unique_dim"))
     if values.routing and str(overload) in ("aten.topk.default", "aten.argmax.default"):
         return None, values.routed(handle, base)
-    return None, values.functional(handle, base)
+    return values.decisions.begins_sizing if base in SIZED else None, values.functional(handle, base)
 
 
 def on_cpu(torch, overload):

@@ -149,6 +149,14 @@ absl::StatusOr<ProcessResult> ParseProcessResult(absl::string_view text) {
   reader.ReadIfThere("other_integers", &result.other_integers);
   reader.ReadIfThere("unknown_true", &result.unknown_true);
   reader.ReadIfThere("unknown_false", &result.unknown_false);
+  reader.ReadIfThere("unknown_values", &result.unknown_values);
+  reader.ReadIfThere("drawn_reads", &result.drawn_reads);
+  reader.ReadIfThere("unknown_counts", &result.unknown_counts);
+  reader.ReadIfThere("drawn_counts", &result.drawn_counts);
+  reader.ReadIfThere("steps_differ", &result.steps_differ);
+  reader.ReadIfThere("failed_at", &result.failed_at);
+  reader.ReadIfThere("failed_by", &result.failed_by);
+  reader.ReadIfThere("operator_refused", &result.operator_refused);
   reader.ReadIfThere("values_failed", &result.values_failed);
   ReadChanges(&reader, &result);
   reader.ReadIfThere("cuda_ns", &result.cuda_ns);
@@ -156,6 +164,7 @@ absl::StatusOr<ProcessResult> ParseProcessResult(absl::string_view text) {
   reader.ReadIfThere("ended_ns", &result.ended_ns);
   reader.ReadIfThere("highest", &highest);
   if (!highest.empty()) result.allocated_in_steps = highest.front();
+  if (highest.size() > 1) result.reserved_in_steps = highest[1];
   ReadWorkspaces(&reader, &result);
   if (!reader.ok()) return absl::DataLossError(reader.problem());
   return result;

@@ -83,14 +83,22 @@ struct ProcessResult {
   std::map<std::string, uint64_t> pinned;  // how often a value was pinned, by the text that asks for it
   uint64_t other_values = 0;               // values that were read, and given another way (RunRequest::Values::kOther)
   uint64_t other_integers = 0;             // of those: whole numbers
-  uint64_t unknown_true = 0;               // conditions that were read and not computed: as they were taken
+  uint64_t unknown_true = 0;               // conditions that were read and not known: as they were taken
   uint64_t unknown_false = 0;
+  uint64_t unknown_values = 0;           // numbers that were read and not known
+  uint64_t drawn_reads = 0;              // of all these: those that follow from random numbers
+  uint64_t unknown_counts = 0;           // how much something found, where nobody knows
+  uint64_t drawn_counts = 0;             // and where it follows from random numbers
+  bool steps_differ = false;             // in what they ask for, from the third on
+  std::string failed_at, failed_by;      // of a program that an exception ended: "/x/train.py:12", "RuntimeError: ..."
+  bool operator_refused = false;         // and no line of Python raised it
   std::string values_failed;             // why nothing could be computed; "" = it was
   uint64_t event_queries = 0;            // whether an event is ready: with several streams
   std::vector<ChangeReport> changes;     // in the order of RunRequest::what_if
   std::vector<WorkspaceUse> workspaces;  // by library
   KnownSize context;                     // of CUDA
-  uint64_t allocated_in_steps = 0;       // PyTorch's peak up to the last step; what came after may be more
+  uint64_t allocated_in_steps = 0;       // PyTorch's peaks up to the last step; what came after may be more
+  uint64_t reserved_in_steps = 0;
   // Of CLOCK_MONOTONIC; 0 = not known.
   uint64_t cuda_ns = 0;        // when it used CUDA first
   uint64_t first_step_ns = 0;  // when the first step was over

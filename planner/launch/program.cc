@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -77,8 +78,8 @@ const char* OtherText(RunRequest::Values values) {
 // What values.py is to do; "": nothing.
 std::string ValuesJson(const RunRequest& run) {
   if (run.on_gpu || run.values == RunRequest::Values::kNone) return "";
-  return absl::StrCat("{\"other\": \"", OtherText(run.values), "\", \"shares\": ", run.shares, ", \"routing\": \"",
-                      run.routing, "\"}");
+  return absl::StrCat("{\"other\": \"", OtherText(run.values), "\", \"at\": ", nlohmann::json(run.at).dump(),
+                      ", \"draw\": ", run.draw, ", \"shares\": ", run.shares, ", \"routing\": \"", run.routing, "\"}");
 }
 
 // Behind a fork: only what is needed, then the program.

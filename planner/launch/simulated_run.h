@@ -64,6 +64,8 @@ struct RunRequest {
     kAllFalse,  // or does not
     kNone,      // nothing is computed
   } values = Values::kComputed;
+  std::string at;             // kOther, kAllTrue, kAllFalse: only at this line, "train.py:12"; "" = at each
+  int draw = 0;               // which random numbers are drawn where simulated kernels draw none
   std::string shares = "[]";  // JSON: [["train.py:57", 0.3]]: which share nonzero and its like find there
   std::string routing;        // which experts unknown routers choose: "balanced", "worst", a seed; "" = not said
   std::string input;          // a file that is standard input; "" = there is none

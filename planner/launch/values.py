@@ -5,148 +5,107 @@
 Simulated kernels write nothing. PyTorch's own CPU kernels compute what small tensors would hold, on the bytes that simulated CUDA keeps for device memory: after the real
 call of an operator, which asks for the same memory as without this, the same operator runs on CPU tensors that lie over these bytes.
 
-    begin(run, {"other": "", "shares": [["train.py:57", 0.3]], "routing": "balanced"})
+    begin(run, {"other": "", "at": "", "draw": 0, "shares": [["train.py:57", 0.3]], "routing": "balanced"})
 
-A value is known where it came from the host, from a fill, or from an operator on known values. Integers and booleans are computed from others too, as if those were zeros, so
-that a program goes on sensibly; then the result is not known either, and reading it is reported. Floats are computed from known ones alone.
+A value is known where it came from the host, from a fill, or from an operator on known values; drawn where it follows from random numbers, which are drawn here as they would
+be there. Integers and booleans are computed from others too, as if those were zeros, so that a program goes on sensibly; then the result is not known either, and reading it is
+reported. Floats are computed from known and drawn ones alone.
 
 Why at the dispatcher, at the key CUDA: below autograd, autocast, functorch and every subclass of tensors, so that none of them sees a difference, and calls on tensors of
 other devices (meta, CPU, fake ones) never come here. A mode of Python's would change what torch.compile does. Operators get there with their arguments whole, called from
 Python, C++ or the backward pass. PyTorch's own kernel, which is called in between, is to be had from 2.9 on.
 
-Which operators are looked at, and how: observed_operators.py, beside this file.
+Beside this file: device_bytes.py (what is held of a tensor, and how true it is), observed_operators.py (which operators are looked at, and how), truths.py (results of
+arguments that are known in part), draws.py (random numbers), decisions.py (what is read).
 
 Failure: an operator that cannot be computed leaves its result not known. Nothing raises into the program.
 """
 
-import ctypes
 import math
 import os
 import sys
 
-LIMIT = 1 << 20  # bytes of a tensor of integers or booleans
-FLOAT_LIMIT = 64 << 10  # of floats
 MOST_EXPERTS = 1024  # more are a vocabulary
+DENSE_LIMIT = 64 << 10  # bytes of what an operator of DENSE reads or gives
+DENSE = {"dot", "mm", "bmm", "addmm", "baddbmm", "_cdist_forward", "im2col"}  # more work than elements
 
 POSITIONS = {"argmax", "argmin", "topk", "sort", "argsort", "kthvalue", "mode"}  # whose last result is never negative, whatever the values are
-AMP = os.path.join("torch", "amp") + os.sep  # its test for infinite gradients: that a step is left out needs no memory
-
-
-class Unknown(Exception):
-    pass
-
-
-class Simulation:
-    """What libcuda says of the bytes of device memory. The functions hold the GIL: they are short."""
-
-    def __init__(self):
-        driver, preloaded = ctypes.PyDLL("libcuda.so.1"), ctypes.PyDLL(None)
-        self.bytes, self.learn, self.doubt, self.found = (getattr(driver, f"simcuda_{name}") for name in ("bytes", "learn", "doubt", "found"))
-        self.bytes.restype = self.learn.restype = ctypes.c_uint64
-        self.bytes.argtypes = (ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(ctypes.c_int))
-        self.learn.argtypes = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int)
-        self.doubt.argtypes = (ctypes.c_uint64, ctypes.c_uint64)
-        self.found.argtypes = (ctypes.c_uint64,)
-        self.doubt.restype = self.found.restype = None
-        self.observe = preloaded.simcuda_observe
-        self.observe.restype, self.observe.argtypes = ctypes.py_object, (ctypes.py_object,)
-
-
 NOT_FOUND = (1 << 64) - 1
+
+
+def beside(name):
+    """What the file of that name beside this one defines."""
+    path = os.path.join(os.path.dirname(__file__), f"{name}.py")
+    scope = {"__name__": f"gpumem_{name}", "__file__": path}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), scope)
+    return scope
+
+
+BYTES = beside("device_bytes")
+Unknown, UNKNOWN, DRAWN, KNOWN, is_counted = (BYTES[name] for name in ("Unknown", "UNKNOWN", "DRAWN", "KNOWN", "is_counted"))
+result_truths = beside("truths")["result_truths"]
+
+
+class Operands:
+    """The tensors among an operator's arguments, as CPU tensors, each with its truth."""
+
+    def __init__(self, values, limit):
+        self.values, self.limit, self.device, self.host, self.truth = values, limit, [], [], []
+
+    def copies(self, value):
+        """The arguments with CPU tensors in place of the device's."""
+        values = self.values
+        if isinstance(value, values.tensor):
+            if value.numel() * value.element_size() > self.limit and value.is_cuda:
+                raise Unknown
+            seen, truth = values.held.seen(value)
+            self.device.append(value)
+            self.host.append(seen)
+            self.truth.append(truth)
+            return seen
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.copies(each) for each in value)
+        if isinstance(value, values.torch.Generator):
+            raise Unknown
+        if isinstance(value, values.torch.device):
+            return values.cpu
+        return value
+
+    def least(self):
+        return min(self.truth, default=KNOWN)
+
+    def parts(self):
+        """[(value, truth of each element, or None where it is known)]"""
+        return [(host, None if truth == KNOWN else self.values.held.truths(device)) for device, host, truth in zip(self.device, self.host, self.truth)]
+
+
+def replaced(value, tensor, replacements):
+    """The same arguments with other tensors, in the order of Operands.copies."""
+    if isinstance(value, tensor):
+        return next(replacements)
+    if isinstance(value, (list, tuple)):
+        return type(value)(replaced(each, tensor, replacements) for each in value)
+    return value
 
 
 class Values:
     def __init__(self, torch, run, options):
-        self.torch, self.run, self.simulation = torch, run, Simulation()
-        self.other, self.shares, self.routing = options.get("other", ""), options.get("shares", []), options.get("routing", "")
+        self.torch, self.run, self.held = torch, run, BYTES["DeviceBytes"](torch)
+        self.simulation, self.tensor, self.cpu = self.held.simulation, torch.Tensor, self.held.cpu
+        self.shares, self.routing = options.get("shares", []), options.get("routing", "")
+        self.decisions = beside("decisions")["Decisions"](run, torch, self.held, options)
+        self.draws = beside("draws")["Draws"](torch, self.held, options.get("draw", 0))
         self.routed_calls = 0
-        self.positions = {}  # address: elements, of what POSITIONS wrote there last
-        self.tensor, self.cpu = torch.Tensor, torch.device("cpu")
+        self.positions = self.decisions.sizes
         self.is_verbose = "GPUMEMSHIM_PLAN_VALUES_VERBOSE" in os.environ
-        self.is_known = ctypes.c_int()
-        self.known_pointer = ctypes.byref(self.is_known)
         self.no_function = torch._C.DisableTorchFunction
-
-    # Device memory as CPU tensors.
-
-    @staticmethod
-    def span(tensor):
-        """Bytes from its first element to behind its last."""
-        if tensor.numel() == 0:
-            return 0
-        return (1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))) * tensor.element_size()
-
-    def over(self, tensor, host, size):
-        flat = self.torch.frombuffer((ctypes.c_char * size).from_address(host), dtype=tensor.dtype)
-        return flat.as_strided(tensor.shape, tensor.stride())
-
-    def seen(self, tensor):
-        """(CPU tensor over what is there, whether that is known)."""
-        if not tensor.is_cuda:
-            if tensor.device.type != "cpu":
-                raise Unknown
-            return tensor, True
-        if tensor.numel() == 0:
-            return self.torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.cpu), True
-        size = self.span(tensor)
-        if size > LIMIT or tensor.numel() * tensor.element_size() > LIMIT:
-            raise Unknown
-        host = self.simulation.bytes(tensor.data_ptr(), size, self.known_pointer)
-        if host == 0:
-            raise Unknown
-        return self.over(tensor, host, size), self.is_known.value != 0
-
-    def copies(self, value, known):
-        """The arguments on the CPU; known[0] becomes False where one of them is not."""
-        if isinstance(value, self.tensor):
-            seen, is_known = self.seen(value)
-            known[0] = known[0] and is_known
-            return seen
-        if isinstance(value, (list, tuple)):
-            return type(value)(self.copies(each, known) for each in value)
-        if isinstance(value, self.torch.Generator):
-            raise Unknown
-        if isinstance(value, self.torch.device):
-            return self.cpu
-        return value
-
-    def is_whole(self, tensor, size):
-        return size == tensor.numel() * tensor.element_size()
-
-    def put(self, tensor, value, is_known):
-        """`value` becomes what the device tensor holds."""
-        if tensor.numel() == 0:
-            return
-        size = self.span(tensor)
-        if size > LIMIT or value.shape != tensor.shape:
-            return self.simulation.doubt(tensor.data_ptr(), size)
-        if not self.is_whole(tensor, size):  # with gaps, which stay as they are
-            _, was_known = self.seen(tensor)
-            is_known = is_known and was_known
-        host = self.simulation.learn(tensor.data_ptr(), size, is_known)
-        if host != 0:
-            self.over(tensor, host, size).copy_(value)
-
-    def forget(self, tensor):
-        if tensor.is_cuda and tensor.numel() > 0:
-            self.simulation.doubt(tensor.data_ptr(), self.span(tensor))
-
-    # Operators.
 
     def failed(self, handle, error):
         """Not an operator's fault: what it was asked for cannot be computed here. Said where somebody wants to know."""
         if self.is_verbose and not isinstance(error, Unknown):
             import traceback; traceback.print_exc()
             print(f"values: {handle}: {type(error).__name__}: {error}", file=sys.stderr)
-
-    def is_small(self, tensor):
-        if not tensor.is_cuda:
-            return False
-        size = tensor.numel() * tensor.element_size()
-        return size <= FLOAT_LIMIT or (size <= LIMIT and self.is_counted(tensor))
-
-    def is_counted(self, tensor):
-        return not tensor.is_floating_point() and not tensor.is_complex()
 
     def results(self, result):
         if isinstance(result, self.tensor):
@@ -156,18 +115,42 @@ class Values:
     def may_compute(self):
         return not self.torch._C._cuda_isCurrentStreamCapturing()
 
-    def compute(self, handle, results, args, kwargs):
-        known = [True]
-        args = self.copies(args, known)
-        kwargs = {name: self.copies(value, known) for name, value in (kwargs or {}).items()}
-        if not known[0] and not all(self.is_counted(each) for each in results):
+    def limit(self, name):
+        return DENSE_LIMIT if name in DENSE else BYTES["COUNTED_LIMIT"]
+
+    def compute(self, handle, name, results, args, kwargs):
+        operands = Operands(self, self.limit(name))
+        args, kwargs = operands.copies(args), {key: operands.copies(value) for key, value in (kwargs or {}).items()}
+        least = operands.least()
+        if any(each.nbytes > self.limit(name) for each in results):
             raise Unknown
-        values = self.results(handle(*args, **kwargs))
-        if len(values) != len(results):
+        if least == UNKNOWN and any(each.nbytes > BYTES["GUESSED_LIMIT"] for each in results):
             raise Unknown
-        for tensor, value in zip(results, values):
-            if tensor.is_cuda:
-                self.put(tensor, value, known[0])
+        computed = self.results(handle(*args, **kwargs))
+        if len(computed) != len(results):
+            raise Unknown
+        truths = None
+        if least != KNOWN and len(results) == 1 and results[0].is_cuda:
+
+            def evaluate(hosts):
+                return self.results(handle(*replaced(args, self.tensor, given := iter(hosts)), **{key: replaced(value, self.tensor, given) for key, value in kwargs.items()}))[0]
+
+            truths = result_truths(self.torch, name, evaluate, operands.parts())
+        self.keep(name, results, computed, least, truths)
+
+    def keep(self, name, results, computed, least, truths):
+        for tensor, value in zip(results, computed):
+            if not tensor.is_cuda:
+                continue
+            if truths is not None and truths.shape == tensor.shape:
+                self.held.put_each(tensor, value, truths)
+            elif least == UNKNOWN and not is_counted(tensor):
+                self.held.forget(tensor)
+            else:
+                self.held.put(tensor, value, least)
+            # "All are true" is the answer that lets a program go on, and what simulated CUDA says itself (copy.cc).
+            if name == "all" and tensor.numel() == 1 and self.held.seen(tensor)[1] == UNKNOWN:
+                self.held.put(tensor, self.torch.ones_like(value), UNKNOWN)
 
     def finite(self, name, args):
         """What is true of every finite float; None: it depends. A program that meets others has lost, whatever its memory."""
@@ -181,49 +164,68 @@ class Values:
         is_infinite = isinstance(args[1], float) and math.isinf(args[1])
         return name == "eq" if is_same else name == "ne" if is_infinite else None
 
-    def note_positions(self, name, results):
+    def note_positions(self, name, results, args=()):
         for each in results if self.positions else ():
             self.positions.pop(each.data_ptr(), None)
         if name in POSITIONS and results and results[-1].dtype is self.torch.int64 and results[-1].numel() > 0:
-            self.positions[results[-1].data_ptr()] = results[-1].numel()
+            dimension = next((each for each in args[1:] if isinstance(each, int) and not isinstance(each, bool)), None) if name not in ("topk", "kthvalue") else -1
+            shape = args[0].shape if args and isinstance(args[0], self.tensor) else ()
+            among = args[0].numel() if dimension is None or not shape else shape[dimension] if -len(shape) <= dimension < len(shape) else args[0].numel()
+            self.positions[results[-1].data_ptr()] = (results[-1].numel(), among)
 
     def position(self, name, args):
         """What is true of every position in a tensor; None: it depends."""
         if len(args) < 2 or not isinstance(args[0], self.tensor) or isinstance(args[1], bool) or not isinstance(args[1], int):
             return None
-        if args[0].dtype is not self.torch.int64 or args[0].numel() > self.positions.get(args[0].data_ptr(), 0):
+        if args[0].dtype is not self.torch.int64 or args[0].numel() > self.positions.get(args[0].data_ptr(), (0, 0))[0]:
             return None
         if args[1] == 0:
             return {"lt": False, "ge": True}.get(name)
         return {"lt": False, "le": False, "eq": False, "ge": True, "gt": True, "ne": True}.get(name) if args[1] < 0 else None
 
-    def functional(self, handle, name):
+    def is_long(self, tensor):
+        """Longer than what is held: most calls end with that."""
+        return tensor.nbytes > BYTES["FLOAT_LIMIT"] and not self.held.is_held(tensor)
+
+    def functional(self, handle, name, is_drawn=False):
         has_positions = name in POSITIONS
 
         def after(result, args, kwargs):
-            if result.__class__ is self.tensor and result.nbytes > LIMIT and not self.positions and not has_positions:
-                return  # most calls end here
+            if result.__class__ is self.tensor and not self.positions and not has_positions and self.is_long(result):
+                return
             results = self.results(result)
-            self.note_positions(name, results)
-            if not results or not all(map(self.is_small, results)) or not self.may_compute():
+            self.note_positions(name, results, args)
+            if not results or not all(map(self.held.is_held, results)) or not self.may_compute():
                 return
             truth = None
             if results[0].dtype is self.torch.bool:
                 truth = self.finite(name, args)
                 truth = self.position(name, args) if truth is None and self.positions else truth
-            if truth is not None:
-                with self.no_function():
-                    self.put(results[0], self.torch.full(results[0].shape, truth, device=self.cpu), True)
-                return
             with self.no_function():
                 try:
-                    self.compute(handle, results, args, kwargs)
+                    if truth is not None:
+                        return self.held.put(results[0], self.torch.full(results[0].shape, truth, device=self.cpu), KNOWN)
+                    if is_drawn:
+                        return self.draw(handle, results, args, kwargs)
+                    self.compute(handle, name, results, args, kwargs)
                 except Unknown:
-                    pass  # fresh memory is not known
+                    self.unknown(name, results)  # fresh memory is not known
                 except Exception as error:
                     self.failed(handle, error)
 
         return after
+
+    def unknown(self, name, results):
+        if name == "all" and len(results) == 1 and results[0].numel() == 1:
+            self.held.put(results[0], self.torch.ones(results[0].shape, dtype=results[0].dtype, device=self.cpu), UNKNOWN)
+
+    def draw(self, handle, results, args, kwargs):
+        operands = Operands(self, BYTES["FLOAT_LIMIT"])
+        args = operands.copies([each for each in args if not isinstance(each, self.torch.Generator)])
+        if operands.least() == UNKNOWN:
+            raise Unknown
+        for tensor, value in zip(results, self.results(self.draws.functional(handle, args, kwargs))):
+            self.held.put(tensor, value, DRAWN)
 
     def routed(self, handle, name):
         """Which experts a router of floats that nobody computed chooses: as --routing says."""
@@ -234,12 +236,12 @@ class Values:
             source, indices = args[0], self.results(result)[-1]
             place, otherwise = (2, -1) if name == "topk" else (1, None)
             dimension = args[place] if len(args) > place else otherwise
-            if not source.is_floating_point() or source.dim() < 2 or dimension not in (-1, source.dim() - 1) or source.shape[-1] > MOST_EXPERTS or not self.is_small(indices):
+            if not source.is_floating_point() or source.dim() < 2 or dimension not in (-1, source.dim() - 1) or source.shape[-1] > MOST_EXPERTS or not self.held.is_held(indices):
                 return
             with self.no_function():
-                if self.seen(indices)[1] or not self.may_compute():
+                if self.held.seen(indices)[1] != UNKNOWN or not self.may_compute():
                     return
-                self.put(indices, self.experts(indices.numel(), source.shape[-1], indices.shape[-1] if name == "topk" else 1).reshape(indices.shape), True)
+                self.held.put(indices, self.experts(indices.numel(), source.shape[-1], indices.shape[-1] if name == "topk" else 1).reshape(indices.shape), KNOWN)
             self.run.pinned("--routing")
 
         return after
@@ -260,13 +262,13 @@ class Values:
         compute = self.functional(handle, name)
 
         def before(args, kwargs):
-            found, source = NOT_FOUND, args[0]
+            found, source, truth = NOT_FOUND, args[0], UNKNOWN
             if source.is_cuda and self.may_compute():
                 share = self.share_here()
                 with self.no_function():
                     try:
-                        seen, is_known = self.seen(source)
-                        if is_known:
+                        seen, truth = self.held.seen(source)
+                        if truth != UNKNOWN:
                             found = self.results(handle(seen, *args[1:], **(kwargs or {})))[0].shape[args[1] if along and len(args) > 1 else 0]
                     except Unknown:
                         pass
@@ -274,6 +276,8 @@ class Values:
                         self.failed(handle, error)
                 if found == NOT_FOUND and share is not None:
                     found = math.ceil(share * source.numel())
+                elif truth != KNOWN:
+                    self.decisions.count("drawn_counts" if found != NOT_FOUND else "unknown_counts")
             self.simulation.found(found)
 
         def after(result, args, kwargs):
@@ -282,62 +286,89 @@ class Values:
 
         return before, after
 
-    def writing(self, handle, places, names, computed, overwrites):
-        def targets(args, kwargs):
-            for place in places:
-                yield from self.results(args[place]) if place < len(args) else ()
-            for name in names:
-                yield from self.results((kwargs or {}).get(name))
+    def targets(self, places, names, args, kwargs):
+        for place in places:
+            yield from self.results(args[place]) if place < len(args) else ()
+        for name in names:
+            yield from self.results((kwargs or {}).get(name))
 
+    def writing(self, handle, name, places, names, computed, overwrites):
         is_simple = places == (0,) and not names
 
         def after(result, args, kwargs):
-            if is_simple and args[0].__class__ is self.tensor and not self.positions and args[0].is_cuda and (not computed or args[0].nbytes > LIMIT):
-                return self.forget(args[0])  # most calls end here
-            written = [each for each in targets(args, kwargs) if each.is_cuda]
+            if is_simple and args[0].__class__ is self.tensor and not self.positions and args[0].is_cuda and (not computed or self.is_long(args[0])):
+                return self.held.forget(args[0])  # most calls end here
+            written = [each for each in self.targets(places, names, args, kwargs) if each.is_cuda]
             if not written:
-                return
+                return self.copied(args) if name == "copy" else None
             self.note_positions("", written)
             with self.no_function():
                 try:
-                    if not computed or not all(map(self.is_small, written)) or not self.may_compute():
+                    if not computed or not all(map(self.held.is_held, written)) or not self.may_compute():
                         raise Unknown
-                    self.write(handle, places, names, written, overwrites, args, kwargs)
+                    self.write(handle, name, places, names, written, overwrites, args, kwargs)
                 except Exception as error:
                     self.failed(handle, error)
                     for each in written:
-                        self.forget(each)
+                        self.held.forget(each)
 
         return after
 
-    def write(self, handle, places, names, written, overwrites, args, kwargs):
-        known = [True]
+    def filling(self, handle, places, names):
+        """Random numbers in place of what the target held."""
+
+        def after(result, args, kwargs):
+            written = [each for each in self.targets(places, names, args, kwargs) if each.is_cuda]
+            self.note_positions("", written)
+            with self.no_function():
+                for each in written:
+                    try:
+                        if self.may_compute() and self.draws.fill(handle, each, args[len(places):], kwargs, bool(names)):
+                            continue
+                    except Exception as error:
+                        self.failed(handle, error)
+                    self.held.forget(each)
+
+        return after
+
+    def copied(self, args):
+        if len(args) > 1 and isinstance(args[1], self.tensor) and args[1].is_cuda and args[0].device.type == "cpu" and self.may_compute():
+            with self.no_function():
+                try:
+                    self.decisions.copied(args[1], args[0])
+                except Unknown:
+                    pass
+
+    def write(self, handle, name, places, names, written, overwrites, args, kwargs):
+        """The operator on copies of its targets, which the device tensors then hold."""
+        operands, is_fresh = Operands(self, self.limit(name)), overwrites or bool(names)
 
         def target(tensor):
             if not isinstance(tensor, self.tensor):
                 raise Unknown
-            if overwrites or names:
-                return self.torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.cpu)
-            seen, is_known = self.seen(tensor)
-            known[0] = known[0] and is_known
-            return seen.clone()
+            return self.held.like(tensor) if is_fresh else operands.copies(tensor)
 
-        args = [target(each) if place in places else self.copies(each, known) for place, each in enumerate(args)]
-        kwargs = {name: target(value) if name in names else self.copies(value, known) for name, value in (kwargs or {}).items()}
-        if not known[0] and not all(map(self.is_counted, written)):
+        args = [target(each) if place in places else operands.copies(each) for place, each in enumerate(args)]
+        kwargs = {key: target(value) if key in names else operands.copies(value) for key, value in (kwargs or {}).items()}
+        least = operands.least()
+        if least == UNKNOWN and any(each.nbytes > BYTES["GUESSED_LIMIT"] for each in written):
             raise Unknown
-        handle(*args, **kwargs)
-        values = [args[place] for place in places if place < len(args)] + [kwargs[name] for name in names if name in kwargs]
-        for tensor, value in zip(written, values):
-            self.put(tensor, value, known[0])
 
-    # Reading one number.
+        def evaluate(hosts):
+            given = iter(hosts)
+            own = [(each if is_fresh else next(given).clone()) if place in places else replaced(each, self.tensor, given) for place, each in enumerate(args)]
+            named = {key: value if key in names else replaced(value, self.tensor, given) for key, value in kwargs.items()}
+            handle(*own, **named)
+            return [own[place] for place in places if place < len(own)] + [named[key] for key in names if key in named]
+
+        values, truths = evaluate(operands.host), None
+        if least != KNOWN and len(written) == 1 and not is_fresh:
+            truths = result_truths(self.torch, name, lambda hosts: evaluate(hosts)[0], operands.parts())
+        self.keep(name, written, values, least, truths)
 
     def share_here(self):
         """The share that the user states for the line that asks; None: none."""
-        if not self.shares:
-            return None
-        frame = sys._getframe(1)
+        frame = sys._getframe(1) if self.shares else None
         while frame is not None:
             place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
             for wanted, share in self.shares:
@@ -347,45 +378,9 @@ class Values:
             frame = frame.f_back
         return None
 
-    def count(self, what):
-        self.run.notes[what] = self.run.notes.get(what, 0) + 1
-
-    def read(self, args, _):
-        """With other values ("flip"; "true" or "false": each condition is that): what a program is given where it reads a number that nobody computed."""
-        tensor = args[0]
-        if not tensor.is_cuda:
-            return None
-        with self.no_function():
-            try:
-                seen, is_known = self.seen(tensor)
-            except Unknown:
-                return None
-            if is_known or AMP in sys._getframe(1).f_code.co_filename:
-                return None
-            value = seen.item()
-        if isinstance(value, bool):
-            self.count("unknown_true" if value else "unknown_false")
-        if not self.other:
-            return None
-        self.count("other_values")
-        if isinstance(value, bool):
-            return (not value if self.other == "flip" else self.other == "true",)
-        if isinstance(value, int):
-            self.count("other_integers")
-            return (64 if value == 0 else 0,)
-        return (1e4 if value == 0 else 0.0,)
-
-
-def observed_operators():
-    path = os.path.join(os.path.dirname(__file__), "observed_operators.py")
-    scope = {"__name__": "gpumem_observed_operators", "__file__": path}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), scope)
-    return scope
-
 
 def begin(run, options):
-    torch, which = run.torch, observed_operators()
+    torch, which = run.torch, beside("observed_operators")
     values, own_kernel = Values(torch, run, options), torch._C._dispatch_get_computed_kernel_for_dispatch_key
     library = torch.library.Library("aten", "IMPL", "CUDA")
     observed = [(overload, both) for base, overload in which["operators"](torch) if (both := which["looks"](torch, values, base, overload)) is not None]

@@ -170,6 +170,13 @@ struct VariedRun {
   uint64_t wanted = 0;     // bytes that the device must have to fit with the margin; 0 where it failed
 };
 
+// A further run that did not get through.
+struct FailedRun {
+  enum class Of : uint8_t { kData, kStreams, kWorkspaces, kDraws } of = Of::kData;
+  std::string what;  // "where data find nothing"
+  std::string how;   // "failed at train.py:12 (RuntimeError: ...)", "was ended when its time was up"
+};
+
 // Where the seconds of a plan went.
 struct TimeSpent {
   std::optional<double> interpreter_s, imports_s;  // in before_cuda_s; none: these were the program's own
@@ -197,11 +204,14 @@ struct Forecast {
   std::vector<SharedDevice> shared;           // fullest first
   std::string data_dependent;                 // the policy of the run
   std::optional<RunPeaks> with_zero;          // a second run in which conditions found nothing
+  std::vector<RunPeaks> with_other_draws;     // runs with other random numbers
+  std::vector<FailedRun> failed_runs;         // further runs that did not get through, so that their end is open
   std::optional<RunPeaks> with_late_events;   // a run in which events were ready only when somebody waited
   std::optional<RunPeaks> with_bounds;        // a run in which workspaces that nobody measured are as large as can be
   std::optional<RunPeaks> with_other_values;  // of runs in which values that nobody computed were others: most,
   std::optional<RunPeaks> least_with_other_values;  // and least
-  std::string other_values_failed;                  // why there is none although values decide
+  std::string other_values_failed;                  // why there is none although values decide: where they are read
+  std::string other_values_ended;                   // and which of those runs did not come to its end; "" = all did
   uint64_t wanted = 0;                              // where it is more than there is: with no limit
   std::optional<bool> fits_when_tight;  // it wants, or may want, more than there is: whether it runs all the same
   std::optional<RunPeaks> when_tight;   // what it needed then, where it surely wants more

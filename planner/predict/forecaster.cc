@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/secrets.h"
 #include "base/status_macros.h"
 #include "planner/predict/verdict.h"
@@ -67,53 +66,12 @@ std::string Forecaster::StepsAgain(const PlannedRun& run) const {
   uint64_t last_growth = 0;
   for (const PlannedProcess& process : run.processes) {
     last_growth = std::max(last_growth, process.reported.last_growth);
-    if (run.end == RunEnd::kEnded && process.peaks.allocated > process.reported.allocated_in_steps) return "all";
+    const bool ends_higher = process.peaks.allocated > process.reported.allocated_in_steps ||
+                             process.peaks.reserved > process.reported.reserved_in_steps;
+    if (run.end == RunEnd::kEnded && ends_higher) return "all";
   }
   return absl::StrCat("stable:", last_growth);
 }
-
-absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
-  if (!Succeeded(run)) return TryRefused(run);
-  const bool data_decide = std::any_of(run.reads.begin(), run.reads.end(),
-                                       [](const HostRead& read) { return read.kind == HostReadKind::kShape; });
-  if (data_decide && !policy_given) {
-    RunRequest lower = chosen_;
-    lower.data_dependent = "zero";
-    GPUMEM_ASSIGN_OR_RETURN(forecast_.with_zero, PeaksWith(lower, "where data find nothing"));
-    GPUMEM_RETURN_IF_ERROR(SearchOtherEnd());
-  }
-  if (run.processes.front().reported.event_queries > 0) {
-    RunRequest late = chosen_;
-    late.late_events = true;
-    GPUMEM_ASSIGN_OR_RETURN(forecast_.with_late_events, PeaksWith(late, "where kernels lag behind"));
-  }
-  if (chosen_.workspaces == "measured" && HasBounds(forecast_.workspaces())) {
-    RunRequest bounded = chosen_;
-    bounded.workspaces = "bound";
-    GPUMEM_ASSIGN_OR_RETURN(forecast_.with_bounds, PeaksWith(bounded, "with workspaces as large as they can be"));
-  }
-  GPUMEM_RETURN_IF_ERROR(TryOtherValues(run));
-  if (forecast_.need() > forecast_.capacity()) return TryTight();
-  return TryUpperEnd();
-}
-
-namespace {
-
-bool MayDecide(const HostRead& read) { return read.kind == HostReadKind::kBranch || read.kind == HostReadKind::kValue; }
-
-// "train.py:12, train.py:40 and 3 more".
-std::string SitesOf(const std::vector<HostRead>& reads) {
-  constexpr size_t kMost = 3;
-  std::vector<std::string> sites;
-  for (const HostRead& read : reads) {
-    if (MayDecide(read) && std::find(sites.begin(), sites.end(), read.site) == sites.end()) sites.push_back(read.site);
-  }
-  const size_t more = sites.size() - std::min(sites.size(), kMost);
-  sites.resize(std::min(sites.size(), kMost));
-  return absl::StrCat(absl::StrJoin(sites, ", "), more == 0 ? "" : absl::StrCat(" and ", more, " more"));
-}
-
-}  // namespace
 
 // The run of a search that had the chosen values where that came to its end, or a new one.
 absl::StatusOr<PlannedRun> Forecaster::First() {
@@ -129,50 +87,6 @@ absl::StatusOr<PlannedRun> Forecaster::First() {
   // A program that fails only when forked is run again in a fresh process.
   const bool may_mind = run.outcome.forked && (run.end == RunEnd::kFailed || !run.answered());
   return may_mind ? planner_->Run(first, "as it is, afresh") : absl::StatusOr<PlannedRun>(std::move(run));
-}
-
-// What a program does if each number that nobody computed is another one. Where it fails over that it ends there, and
-// needs no more.
-absl::Status Forecaster::TryOtherValues(const PlannedRun& run) {
-  if (std::none_of(run.reads.begin(), run.reads.end(), MayDecide)) return absl::OkStatus();
-  if (chosen_.values != RunRequest::Values::kComputed) return absl::OkStatus();
-  RunRequest other = chosen_;
-  other.values = RunRequest::Values::kOther;
-  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun found, planner_->RunAgain(other, "where values are others"));
-  TakeOtherValues(found, run);
-  uint64_t found_true = 0, found_false = 0;
-  for (const PlannedProcess& process : run.processes) {
-    found_true += process.reported.unknown_true;
-    found_false += process.reported.unknown_false;
-  }
-  if (found_true == 0 || found_false == 0) return absl::OkStatus();
-  // A loop that ends once a condition was false three times ends soon both ways; not where it always is true.
-  other.values = RunRequest::Values::kAllTrue;
-  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun all_true, planner_->RunAgain(other, "where conditions hold"));
-  TakeOtherValues(all_true, run);
-  other.values = RunRequest::Values::kAllFalse;
-  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun all_false, planner_->RunAgain(other, "where conditions do not hold"));
-  TakeOtherValues(all_false, run);
-  return absl::OkStatus();
-}
-
-void Forecaster::TakeOtherValues(const PlannedRun& found, const PlannedRun& run) {
-  const bool failed = !found.answered() || found.end == RunEnd::kTimedOut || found.end == RunEnd::kSpins;
-  if (failed || !found.processes.front().reported.values_failed.empty()) {
-    forecast_.other_values_failed = SitesOf(run.reads);
-    return;
-  }
-  const RunPeaks& peaks = found.processes.front().peaks;
-  if (found.end != RunEnd::kFailed || peaks.need() > forecast_.need()) {
-    std::optional<RunPeaks>&most = forecast_.with_other_values, &least = forecast_.least_with_other_values;
-    if (!most.has_value() || peaks.need() > most->need()) most = peaks;
-    if (!least.has_value() || peaks.need() < least->need()) least = peaks;
-  }
-  uint64_t integers = 0;
-  for (const PlannedProcess& process : found.processes) integers += process.reported.other_integers;
-  // One other whole number is not a bound of what numbers may ask for.
-  const uint64_t change = std::max(peaks.need(), forecast_.need()) - std::min(peaks.need(), forecast_.need());
-  if (integers > 0 && change > forecast_.need() / 1000) forecast_.other_values_failed = SitesOf(run.reads);
 }
 
 namespace {
@@ -236,11 +150,6 @@ absl::Status Forecaster::TryUpperEnd() {
   forecast_.fits_when_tight = true;
   forecast_.tight_with_room = true;
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::optional<RunPeaks>> Forecaster::PeaksWith(const RunRequest& changed, const std::string& what) {
-  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun run, planner_->RunAgain(changed, what));
-  return Succeeded(run) ? std::optional<RunPeaks>(run.processes.front().peaks) : std::nullopt;
 }
 
 std::vector<Forecaster::Place> Forecaster::Places() const {

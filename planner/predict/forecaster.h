@@ -50,8 +50,11 @@ class Forecaster {
   absl::Status SearchOtherEnd();
   // One try of a search: how large a device it takes. A program that fails needs more than there is.
   absl::StatusOr<uint64_t> Measure(const RunRequest& fixed, int64_t value, const Place& place, bool may_be_chosen);
-  // Of another run; none where it did not get through.
-  absl::StatusOr<std::optional<RunPeaks>> PeaksWith(const RunRequest& changed, const std::string& what);
+  // Of another run; where it did not get through there is none, and the forecast says so.
+  absl::StatusOr<std::optional<RunPeaks>> PeaksWith(const RunRequest& changed, FailedRun::Of of,
+                                                    const std::string& what);
+  // A further run; one that fails only because it was forked is made afresh.
+  absl::StatusOr<PlannedRun> Further(const RunRequest& request, const std::string& what);
   // How large a device must be for it: as its upper end, and so that --margin is left free beside what is likely.
   uint64_t Wanted(const PlannedRun& run) const;
   absl::StatusOr<PlannedRun> First();
@@ -60,9 +63,14 @@ class Forecaster {
   absl::Status TryRefused(const PlannedRun& run);
   // With no more memory than there is, of which `left` bytes are somebody else's.
   absl::StatusOr<PlannedRun> RunTight(uint64_t left);
+  absl::Status TryData(const PlannedRun& run);
+  absl::Status TryOtherDraws(const PlannedRun& run);
   absl::Status TryOtherValues(const PlannedRun& run);
+  absl::Status TryValues(RunRequest::Values values, const std::string& at, const std::string& what,
+                         const PlannedRun& run);
+  absl::Status TryEachPlace(const PlannedRun& run);
   // What `found`, with other values than `run`, says.
-  void TakeOtherValues(const PlannedRun& found, const PlannedRun& run);
+  void TakeOtherValues(const PlannedRun& found, const PlannedRun& run, const std::string& what);
   // Makes it the run that the forecast is of.
   void Tell(const PlannedRun& run);
   std::string StepsAgain(const PlannedRun& run) const;

@@ -25,6 +25,7 @@ class Assessor {
       AddLaterSteps();
       AddReads();
       AddRuns();
+      AddFailedRuns();
       AddProcesses();
     }
     AddManaged();
@@ -55,8 +56,13 @@ class Assessor {
 
   void AddLaterSteps() {
     if (forecast_.end != RunEnd::kStable || forecast_.steps_given) return;
-    const uint64_t steps = forecast_.processes.front().reported.steps;
-    Add({Doubt::Kind::kLaterSteps, absl::StrCat("the program was stopped after step ", steps),
+    const ProcessResult& reported = forecast_.processes.front().reported;
+    const uint64_t steps = reported.steps;
+    assessment_.steps_differ = reported.steps_differ;
+    Add({Doubt::Kind::kLaterSteps,
+         reported.steps_differ
+             ? absl::StrCat("its steps ask for different amounts, and the program was stopped after step ", steps)
+             : absl::StrCat("the program was stopped after step ", steps),
          absl::StrCat("something after step ", steps, " needs more, such as a longer batch or an evaluation"),
          "--steps all runs the whole program, --steps N says that N steps are meant", 0, 0, false});
   }
@@ -67,7 +73,10 @@ class Assessor {
     if (AddNoValues() || sites.empty()) return;
     const std::string path = sites.substr(0, sites.find_first_of(" ,"));
     const std::string first = path.substr(path.rfind('/') + 1);  // pins go by the file's name
-    Add({Doubt::Kind::kValues, absl::StrCat("sizes or branches depend on values that are not computed, at ", sites),
+    const std::string& ended = forecast_.other_values_ended;
+    Add({Doubt::Kind::kValues,
+         absl::StrCat("sizes or branches depend on values that are not computed, at ", sites,
+                      ended.empty() ? "" : absl::StrCat("; ", ended)),
          absl::StrCat("a value is another one at ", sites), absl::StrCat("--pin '", first, "=VALUE'"), 0, 0, false});
   }
 
@@ -103,6 +112,7 @@ class Assessor {
             "values that are not computed decide what is run", "--pin 'FILE.py:LINE=VALUE'");
     AddRun(Doubt::Kind::kData, forecast_.with_zero, "how much nonzero, masks and unique find",
            "--data-dependent expect=SHARE");
+    AddDraws();
     AddRun(Doubt::Kind::kWorkspaces, forecast_.with_bounds, "workspaces of libraries, which nobody measured on it",
            SettleWorkspaces());
     AddRun(Doubt::Kind::kStreams, forecast_.with_late_events, "how far kernels lag behind the host", "");
@@ -113,6 +123,30 @@ class Assessor {
       Add({Doubt::Kind::kWorkspaces, "workspaces of libraries, for which no bound is known",
            absl::StrCat("workspaces of ", absl::StrJoin(UnknownLibraries(uses), ", "), " are large"),
            "scripts/gpu_check --workspaces on such a GPU", 0, 0, false});
+    }
+  }
+
+  // Three draws show how far they differ; others may differ as much again.
+  void AddDraws() {
+    uint64_t less = 0, more = 0;
+    for (const RunPeaks& peaks : forecast_.with_other_draws) {
+      less = std::max(less, forecast_.need() - std::min(forecast_.need(), peaks.need()));
+      more = std::max(more, peaks.need() - std::min(forecast_.need(), peaks.need()));
+    }
+    const uint64_t spread = less + more;
+    if (spread == 0) return;
+    Add({Doubt::Kind::kData, "random numbers that decide are drawn otherwise on a GPU", "", "", less + spread,
+         more + spread, true});
+  }
+
+  // A run that did not get through says nothing of its end.
+  void AddFailedRuns() {
+    for (const FailedRun& run : forecast_.failed_runs) {
+      const Doubt::Kind kind = run.of == FailedRun::Of::kStreams      ? Doubt::Kind::kStreams
+                               : run.of == FailedRun::Of::kWorkspaces ? Doubt::Kind::kWorkspaces
+                                                                      : Doubt::Kind::kData;
+      Add({kind, absl::StrCat("the run ", run.what, " ", run.how, ", so that end is open"),
+           absl::StrCat("it needs more ", run.what), "", 0, 0, false});
     }
   }
 
@@ -208,8 +242,9 @@ bool Assessment::bounded() const {
 }
 
 bool Assessment::has_upper() const {
-  return std::all_of(doubts.begin(), doubts.end(),
-                     [](const Doubt& doubt) { return doubt.bounded || doubt.kind == Doubt::Kind::kLaterSteps; });
+  return std::all_of(doubts.begin(), doubts.end(), [this](const Doubt& doubt) {
+    return doubt.bounded || (doubt.kind == Doubt::Kind::kLaterSteps && !steps_differ);
+  });
 }
 
 Assessment Assess(const Forecast& forecast) { return Assessor(forecast).Make(); }

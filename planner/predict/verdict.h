@@ -54,8 +54,10 @@ struct Assessment {
   Verdict verdict = Verdict::kUnknown;
   uint64_t low = 0, likely = 0, high = 0;  // of the device that is fullest
   std::vector<Doubt> doubts;               // largest first; those without an end before them
+  bool steps_differ = false;  // those that were run: one that is still to come may need more than each of them
   bool bounded() const;
-  // Whether `high` is an upper bound of what was run: later steps are not in it, but nothing in it may be larger.
+  // Whether `high` is an upper bound of what was run: later steps that are like the others are not in it, but nothing
+  // in it may be larger.
   bool has_upper() const;
 };
 

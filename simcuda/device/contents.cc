@@ -49,27 +49,35 @@ void Contents::MarkDirty(uint64_t address, uint64_t size) {
 }
 
 void Contents::Zero(uint64_t address, uint64_t size) {
-  SetKnown(address, size, false);
+  SetTruth(address, size, Truth::kUnknown);
   Clear(address, size);
 }
 
-void Contents::SetKnown(uint64_t address, uint64_t size, bool known) {
+// What is known is in both sets, so that neighbours of both kinds are one interval of the second.
+void Contents::SetTruth(uint64_t address, uint64_t size, Truth truth) {
   if (size == 0 || !IsShadowed(address)) return;
-  if (known) {
+  const auto nothing = [](uint64_t, uint64_t) {};
+  if (truth == Truth::kKnown) {
     known_.Add(address, size);
   } else if (!known_.empty()) {
-    known_.Remove(address, size, [](uint64_t, uint64_t) {});
+    known_.Remove(address, size, nothing);
+  }
+  if (truth != Truth::kUnknown) {
+    drawn_.Add(address, size);
+  } else if (!drawn_.empty()) {
+    drawn_.Remove(address, size, nothing);
   }
 }
 
-bool Contents::IsKnown(uint64_t address, uint64_t size) const {
-  return IsShadowed(address) && known_.Covers(address, size);
+Truth Contents::TruthOf(uint64_t address, uint64_t size) const {
+  if (!IsShadowed(address) || !drawn_.Covers(address, size)) return Truth::kUnknown;
+  return known_.Covers(address, size) ? Truth::kKnown : Truth::kDrawn;
 }
 
-char* Contents::Learn(uint64_t address, uint64_t size) {
-  if (size == 0 || size > keep_bytes_ || !IsShadowed(address)) return nullptr;
+char* Contents::Learn(uint64_t address, uint64_t size, Truth truth) {
+  if (size == 0 || !IsShadowed(address)) return nullptr;
   MarkDirty(address, size);
-  SetKnown(address, size, true);
+  SetTruth(address, size, truth);
   return Bytes(address);
 }
 
@@ -102,9 +110,8 @@ void Contents::Copy(uint64_t target, uint64_t source, uint64_t size) {
   if (size == 0) return;
   const bool clean_source = IsShadowed(source) && !dirty_.Intersects(source, size);
   if (IsShadowed(target)) {
-    const bool is_from_host = !addresses_->Contains(source);
-    const bool is_source_known = is_from_host || IsKnown(source, size);
-    SetKnown(target, size, is_source_known && (clean_source || size <= keep_bytes_));
+    const Truth truth = addresses_->Contains(source) ? TruthOf(source, size) : Truth::kKnown;
+    SetTruth(target, size, clean_source || size <= keep_bytes_ ? truth : Truth::kUnknown);
     if (clean_source || size > keep_bytes_) return Clear(target, size);
     MarkDirty(target, size);
   } else if (clean_source) {
@@ -122,7 +129,7 @@ void Contents::Fill(uint64_t target, uint32_t value, unsigned width, uint64_t co
   const uint64_t size = count * width;
   if (size == 0) return;
   if (IsShadowed(target)) {
-    SetKnown(target, size, value == 0 || size <= keep_bytes_);
+    SetTruth(target, size, value == 0 || size <= keep_bytes_ ? Truth::kKnown : Truth::kUnknown);
     if (value == 0 || size > keep_bytes_) return Clear(target, size);
     MarkDirty(target, size);
   }

@@ -9,8 +9,9 @@
 //   shadow  shadow + x the bytes
 //
 // A range is known where its bytes are those of a GPU: copied from the host, filled, copied from a known range, or
-// computed by whoever says so (Learn). A kernel that computes nothing leaves its output as it was, so whoever launches
-// one must Zero what it writes.
+// computed by whoever says so (Learn). It is drawn where they follow from random numbers: a GPU has others that are
+// drawn in the same way. A kernel that computes nothing leaves its output as it was, so whoever launches one must Zero
+// what it writes.
 //
 // Only dirty pages, those that were ever written, are tracked, zeroed and read; everything else reads as zeros.
 // Thread-safety: none; the owner locks. Ownership: the machine owns one Contents over its AddressSpace.
@@ -77,6 +78,9 @@ class IntervalSet {
 
 class AddressSpace;
 
+// How much of a GPU's bytes a range has; values of simcuda_bytes and its like.
+enum class Truth : int { kUnknown = 0, kDrawn = 1, kKnown = 2 };
+
 class Contents {
  public:
   // Copies longer than `keep_bytes` drop their contents.
@@ -99,17 +103,17 @@ class Contents {
   // Makes a range read as zeros that are not known; costs next to nothing where nothing was written.
   void Zero(uint64_t address, uint64_t size);
 
-  // Whether all bytes of a device range are known.
-  bool IsKnown(uint64_t address, uint64_t size) const;
+  // Of the least known byte of a device range.
+  Truth TruthOf(uint64_t address, uint64_t size) const;
 
   // Where the bytes at a device address lie, for whoever reads them; null where the host must not be given them.
   char* Seen(uint64_t address) const { return IsShadowed(address) ? Bytes(address) : nullptr; }
 
-  // The same for writing: from now on the range is known.
-  char* Learn(uint64_t address, uint64_t size);
+  // The same for writing; from now on the range is as true as that. However long it is: who asks pays for it.
+  char* Learn(uint64_t address, uint64_t size, Truth truth);
 
   // The range keeps its bytes, and is not known any more.
-  void Doubt(uint64_t address, uint64_t size) { SetKnown(address, size, false); }
+  void Doubt(uint64_t address, uint64_t size) { SetTruth(address, size, Truth::kUnknown); }
 
   // Lets the host read and write a granule-aligned device range, or takes that right away and drops the contents.
   bool SetHostVisible(uint64_t address, uint64_t size, bool visible);
@@ -119,13 +123,14 @@ class Contents {
   char* Bytes(uint64_t address) const;
   void MarkDirty(uint64_t address, uint64_t size);
   void Clear(uint64_t address, uint64_t size);
-  void SetKnown(uint64_t address, uint64_t size, bool known);
+  void SetTruth(uint64_t address, uint64_t size, Truth truth);
 
   const AddressSpace* const addresses_;
   const uint64_t keep_bytes_;
   char* shadow_ = nullptr;
   IntervalSet dirty_;         // page-aligned device addresses with bytes in the shadow
   IntervalSet known_;         // device addresses whose bytes are those of a GPU
+  IntervalSet drawn_;         // and these, or ones that are drawn in the same way
   IntervalSet host_visible_;  // device addresses whose bytes lie at the address itself
 };
 

@@ -124,19 +124,16 @@ void Machine::Zero(uint64_t address, uint64_t size) {
   if (addresses.Contains(address)) contents.Zero(address, size);
 }
 
-char* Machine::Bytes(uint64_t address, uint64_t size, bool* known) {
+char* Machine::Bytes(uint64_t address, uint64_t size, Truth* truth) {
   const std::lock_guard lock(mutex);
   if (!addresses.Contains(address)) return nullptr;
-  *known = contents.IsKnown(address, size);
+  *truth = contents.TruthOf(address, size);
   return contents.Seen(address);
 }
 
-char* Machine::Learn(uint64_t address, uint64_t size, bool known) {
+char* Machine::Learn(uint64_t address, uint64_t size, Truth truth) {
   const std::lock_guard lock(mutex);
-  if (!addresses.Contains(address)) return nullptr;
-  char* const bytes = contents.Learn(address, size);
-  if (!known) contents.Doubt(address, size);
-  return bytes;
+  return addresses.Contains(address) ? contents.Learn(address, size, truth) : nullptr;
 }
 
 void Machine::Doubt(uint64_t address, uint64_t size) {
@@ -144,9 +141,16 @@ void Machine::Doubt(uint64_t address, uint64_t size) {
   if (addresses.Contains(address)) contents.Doubt(address, size);
 }
 
+void Machine::TruthOfEach(uint64_t address, uint64_t count, uint64_t width, unsigned char* truths) {
+  const std::lock_guard lock(mutex);
+  const bool is_here = addresses.Contains(address);
+  for (uint64_t i = 0; i < count; ++i)
+    truths[i] = is_here ? static_cast<unsigned char>(contents.TruthOf(address + i * width, width)) : 0;
+}
+
 bool Machine::IsKnown(uint64_t address, uint64_t size) {
   const std::lock_guard lock(mutex);
-  return addresses.Contains(address) && contents.IsKnown(address, size);
+  return addresses.Contains(address) && contents.TruthOf(address, size) == Truth::kKnown;
 }
 
 bool Machine::Peek(void* target, uint64_t source, uint64_t size) {

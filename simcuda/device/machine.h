@@ -169,10 +169,12 @@ class Machine {
   void Copy(uint64_t target, uint64_t source, uint64_t size);
   void Fill(uint64_t target, uint32_t value, unsigned width, uint64_t count);
   void Zero(uint64_t address, uint64_t size);
-  // Contents::Known, Learn and what takes a range's being known back; `known`: whether all of it is.
-  char* Bytes(uint64_t address, uint64_t size, bool* known);
-  char* Learn(uint64_t address, uint64_t size, bool known);
+  // Contents::Seen with TruthOf, Learn, and what takes a range's truth back.
+  char* Bytes(uint64_t address, uint64_t size, Truth* truth);
+  char* Learn(uint64_t address, uint64_t size, Truth truth);
   void Doubt(uint64_t address, uint64_t size);
+  // Of `count` elements of `width` bytes, one after the other.
+  void TruthOfEach(uint64_t address, uint64_t count, uint64_t width, unsigned char* truths);
   bool IsKnown(uint64_t address, uint64_t size);
   // What is there, to the host; false and nothing where it is all zeros.
   bool Peek(void* target, uint64_t source, uint64_t size);

@@ -121,19 +121,26 @@ __attribute__((visibility("default"))) bool simcuda_place_next(int device, uint6
 }
 
 // Not CUDA: for whoever computes what kernels would (device/contents.h). Where the bytes at a device address lie, and
-// whether all of the range is known; 0: the host cannot have them.
-__attribute__((visibility("default"))) uint64_t simcuda_bytes(uint64_t address, uint64_t size, int* known) {
+// how true the least known of the range is (Truth); 0: the host cannot have them.
+__attribute__((visibility("default"))) uint64_t simcuda_bytes(uint64_t address, uint64_t size, int* truth) {
   Simulation* const simulation = GetSimulation();
-  bool is_known = false;
-  char* const bytes = simulation == nullptr ? nullptr : simulation->machine.Bytes(address, size, &is_known);
-  *known = is_known ? 1 : 0;
+  Truth found = Truth::kUnknown;
+  char* const bytes = simulation == nullptr ? nullptr : simulation->machine.Bytes(address, size, &found);
+  *truth = static_cast<int>(found);
   return reinterpret_cast<uint64_t>(bytes);
 }
 
-// The same for writing; from then on the range is known, or not.
-__attribute__((visibility("default"))) uint64_t simcuda_learn(uint64_t address, uint64_t size, int known) {
+// The same for writing; from then on the range is as true as that.
+__attribute__((visibility("default"))) uint64_t simcuda_learn(uint64_t address, uint64_t size, int truth) {
   Simulation* const simulation = GetSimulation();
-  return simulation == nullptr ? 0 : reinterpret_cast<uint64_t>(simulation->machine.Learn(address, size, known != 0));
+  if (simulation == nullptr) return 0;
+  return reinterpret_cast<uint64_t>(simulation->machine.Learn(address, size, static_cast<Truth>(truth)));
+}
+
+// The truth of each of `count` elements of so many bytes.
+__attribute__((visibility("default"))) void simcuda_truths(uint64_t address, uint64_t count, uint64_t width,
+                                                           unsigned char* truths) {
+  if (Simulation* const simulation = GetSimulation()) simulation->machine.TruthOfEach(address, count, width, truths);
 }
 
 // The range is not known any more: something was to write there.

@@ -6,6 +6,7 @@
 // in each context that first asks for something in it (lazy loading, the default of CUDA).
 #include "simcuda/driver/module.h"
 
+#include <cstring>
 #include <mutex>
 
 #include "simcuda/base/environment.h"
@@ -18,14 +19,24 @@ namespace {
 std::mutex g_modules_mutex;
 constexpr size_t kVariableBytes = 4096;  // an image that we do not read has variables of unknown size
 
+// What a compiler made at run time (Triton, Inductor, NVRTC) is PTX or a cubin: it fits into what the context has (24
+// Triton kernels and a compiled transformer took 0 bytes of an H100). Others are libraries' code.
+uint64_t CodeBytes(const void* image) {
+  const Environment& environment = GetEnvironment();
+  if (environment.module_known == Known::kSet) return environment.module_bytes;
+  const bool is_cubin = image != nullptr && std::memcmp(image, "\177ELF", 4) == 0;
+  return is_cubin || IsPtx(static_cast<const char*>(image)) ? 0 : environment.module_bytes;
+}
+
 CUresult Load(const char* api, CUmodule* handle, const void* image) {
   Caller caller;
   if (const CUresult result = CurrentCaller(api, &caller); result != CUDA_SUCCESS) return result;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto module = std::make_unique<Module>();
   module->local_bytes = LocalBytesInPtx(image);
-  if (const CUresult result = GetSimulation()->modules.Load(caller, module.get()); result != CUDA_SUCCESS)
-    return result;
+  module->code_bytes = CodeBytes(image);
+  const CUresult result = GetSimulation()->modules.Load(caller, module.get(), module->code_bytes);
+  if (result != CUDA_SUCCESS) return result;
   *handle = reinterpret_cast<CUmodule>(module.release());
   return CUDA_SUCCESS;
 }
@@ -34,7 +45,7 @@ CUresult Load(const char* api, CUmodule* handle, const void* image) {
 CUresult Use(const char* api, const void* library) {
   Caller caller;
   if (const CUresult result = CurrentCaller(api, &caller); result != CUDA_SUCCESS) return result;
-  return GetSimulation()->modules.Load(caller, library);
+  return GetSimulation()->modules.Load(caller, library, static_cast<const Module*>(library)->code_bytes);
 }
 
 CUresult Unload(const char* api, const void* handle) {
@@ -141,6 +152,7 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, 
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   auto* const module = new Module();
   module->local_bytes = LocalBytesInPtx(code);
+  module->code_bytes = CodeBytes(code);
   *library = reinterpret_cast<CUlibrary>(module);
   return CUDA_SUCCESS;
 }
@@ -148,7 +160,9 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, 
 CUresult cuLibraryLoadFromFile(CUlibrary* library, const char*, CUjit_option*, void**, unsigned, CUlibraryOption*,
                                void**, unsigned) {
   if (GetSimulation() == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  *library = reinterpret_cast<CUlibrary>(new Module());
+  auto* const module = new Module();
+  module->code_bytes = CodeBytes(nullptr);
+  *library = reinterpret_cast<CUlibrary>(module);
   return CUDA_SUCCESS;
 }
 

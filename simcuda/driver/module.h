@@ -33,6 +33,7 @@ struct Module {
   std::unordered_map<std::string, std::unique_ptr<Function>> functions;
   std::unordered_map<std::string, uint64_t> variables;    // device addresses
   std::unordered_map<std::string, uint64_t> local_bytes;  // of kernels, where the image says it (ptx.h)
+  uint64_t code_bytes = 0;                                // that it takes of a device
 };
 
 }  // namespace simcuda

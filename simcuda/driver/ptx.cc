@@ -48,17 +48,6 @@ class PtxWords {
 };
 
 // PTX begins with a .version, behind comments. Not a byte behind the first that differs is read.
-bool IsPtx(const char* image) {
-  if (image == nullptr) return false;
-  while (std::isspace(static_cast<unsigned char>(*image))) ++image;
-  for (const std::string_view beginning : {"//", "/*", ".version"}) {
-    size_t same = 0;
-    while (same < beginning.size() && image[same] == beginning[same]) ++same;
-    if (same == beginning.size()) return true;
-  }
-  return false;
-}
-
 // "b8", ".f64": bytes of one element; 0 where it is no type.
 uint64_t BytesOfType(std::string_view word) {
   if (word.size() < 3 || word[0] != '.' || std::string_view("bfsu").find(word[1]) == std::string_view::npos) return 0;
@@ -89,6 +78,17 @@ uint64_t BytesOfBody(PtxWords* words) {
 }
 
 }  // namespace
+
+bool IsPtx(const char* image) {
+  if (image == nullptr) return false;
+  while (std::isspace(static_cast<unsigned char>(*image))) ++image;
+  for (const std::string_view beginning : {"//", "/*", ".version"}) {
+    size_t same = 0;
+    while (same < beginning.size() && image[same] == beginning[same]) ++same;
+    if (same == beginning.size()) return true;
+  }
+  return false;
+}
 
 std::unordered_map<std::string, uint64_t> LocalBytesInPtx(const void* image) {
   std::unordered_map<std::string, uint64_t> bytes;

@@ -17,6 +17,9 @@
 
 namespace simcuda {
 
+// Whether an image begins as PTX does. May be null.
+bool IsPtx(const char* image);
+
 // `image` is read as far as it looks like PTX; that ends with a NUL. May be null.
 std::unordered_map<std::string, uint64_t> LocalBytesInPtx(const void* image);
 

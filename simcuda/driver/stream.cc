@@ -121,8 +121,11 @@ CUresult Synchronize(CUstream handle) {
 extern "C" {
 
 CUresult cuStreamCreateWithPriority(CUstream* handle, unsigned flags, int priority) {
-  if (const CUresult result = CheckContext(); result != CUDA_SUCCESS) return result;
+  Caller caller;
+  if (const CUresult result = CurrentCaller("cuStreamCreateWithPriority", &caller); result != CUDA_SUCCESS)
+    return result;
   if (handle == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  GetSimulation()->modules.AddStream(caller);
   const int clamped = priority > 0 ? 0 : priority < -5 ? -5 : priority;
   std::unique_ptr<Stream> stream(
       new Stream{.context = CurrentContext(), .flags = flags, .priority = clamped, .id = NextStreamId()});

@@ -26,9 +26,10 @@ static thread_local bool t_is_known = true;
 
 bool Peek(void* target, const void* source, size_t bytes) {
   auto* look = reinterpret_cast<uint64_t (*)(uint64_t, uint64_t, int*)>(stub_driver_if_loaded("simcuda_bytes"));
-  int is_known = 1;
-  if (look != nullptr && source != nullptr) look(reinterpret_cast<uint64_t>(source), bytes, &is_known);
-  t_is_known = is_known != 0;
+  constexpr int kKnown = 2;  // simcuda/device/contents.h, Truth
+  int truth = kKnown;
+  if (look != nullptr && source != nullptr) look(reinterpret_cast<uint64_t>(source), bytes, &truth);
+  t_is_known = truth == kKnown;
   auto* peek = reinterpret_cast<bool (*)(void*, uint64_t, uint64_t)>(stub_driver_if_loaded("simcuda_peek"));
   return peek != nullptr && source != nullptr && peek(target, reinterpret_cast<uint64_t>(source), bytes);
 }

@@ -48,7 +48,9 @@ TEST_F(ProcessResultTest, ReadsWhatTheInjectedScriptWrites) {
           "rank": 1, "pinned": {"n.item()": 8}, "event_queries": 12,
           "changes": [{"name": "offload", "applied": 3, "of": 4, "why": "small", "bytes": 5, "other_results": "rounded"},
                       {"name": "look", "batch": ["--batch", 16]}, {"name": "look", "batch": null}],
-          "highest": [5, 6], "ended_ns": 99, "cuda_ns": 7, "first_step_ns": 8, "other_values": 3, "unknown_true": 4, "unknown_false": 6, "other_integers": 1, "values_failed": "older",
+          "highest": [5, 6], "ended_ns": 99, "cuda_ns": 7, "first_step_ns": 8, "other_values": 3, "unknown_true": 4, "unknown_false": 6,
+          "unknown_values": 12, "drawn_reads": 2, "unknown_counts": 8, "drawn_counts": 9, "steps_differ": true,
+          "failed_at": "/x/train.py:12", "failed_by": "RuntimeError: no", "operator_refused": true, "other_integers": 1, "values_failed": "older",
           "workspaces": {"cuDNN": {"set": 1, "measured": 2, "similar": 3, "bound": 4, "nothing": 5, "without_bound": 6,
                                    "largest": 7, "largest_bound": 8}, "cuFFT": {}},
           "context": {"known": "measured", "bytes": 9}})json");
@@ -80,6 +82,13 @@ TEST_F(ProcessResultTest, ReadsWhatTheInjectedScriptWrites) {
   EXPECT_EQ(result.other_values, 3u);
   EXPECT_EQ(result.unknown_true, 4u);
   EXPECT_EQ(result.unknown_false, 6u);
+  EXPECT_THAT((std::vector{result.unknown_values, result.drawn_reads, result.unknown_counts, result.drawn_counts}),
+              testing::ElementsAre(12, 2, 8, 9));
+  EXPECT_TRUE(result.steps_differ);
+  EXPECT_EQ(result.failed_at, "/x/train.py:12");
+  EXPECT_EQ(result.failed_by, "RuntimeError: no");
+  EXPECT_TRUE(result.operator_refused);
+  EXPECT_EQ(result.reserved_in_steps, 6u);
   EXPECT_EQ(result.other_integers, 1u);
   EXPECT_EQ(result.values_failed, "older");
   ASSERT_EQ(result.workspaces.size(), 2u);

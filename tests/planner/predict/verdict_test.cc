@@ -121,6 +121,42 @@ TEST(VerdictTest, LaterStepsLeaveTheUpperBoundOfWhatWasRun) {
   EXPECT_EQ(RangeText(Assess(forecast)), "8 GiB");
 }
 
+TEST(VerdictTest, StepsThatDifferHaveNoUpperBound) {
+  Forecast forecast = testing::ExampleForecast();
+  forecast.end = RunEnd::kStable;
+  forecast.processes[0].reported.steps_differ = true;
+  EXPECT_FALSE(Assess(forecast).has_upper());
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kFitsUnless);
+  forecast.steps_given = true;
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kFits);
+}
+
+TEST(VerdictTest, DrawsThatDifferMayDifferAsMuchAgain) {
+  Forecast forecast = testing::ExampleForecast(8 * kGiB);
+  forecast.with_other_draws = {testing::PeaksOfSize(8 * kGiB), testing::PeaksOfSize(8 * kGiB)};
+  EXPECT_TRUE(Assess(forecast).doubts.empty());
+  forecast.with_other_draws = {testing::PeaksOfSize(8 * kGiB + 128 * kMiB),
+                               testing::PeaksOfSize(8 * kGiB - 256 * kMiB)};
+  const Assessment assessment = Assess(forecast);
+  EXPECT_EQ(assessment.low, 8 * kGiB - 640 * kMiB);
+  EXPECT_EQ(assessment.high, 8 * kGiB + 512 * kMiB);
+  ASSERT_EQ(assessment.doubts.size(), 1u);
+  EXPECT_EQ(assessment.doubts[0].kind, Doubt::Kind::kData);
+}
+
+TEST(VerdictTest, AFurtherRunThatFailsLeavesItsEndOpen) {
+  Forecast forecast = testing::ExampleForecast();
+  forecast.failed_runs.push_back(
+      {FailedRun::Of::kWorkspaces, "with workspaces as large as they can be", "was ended when its time was up"});
+  const Assessment assessment = Assess(forecast);
+  EXPECT_EQ(assessment.verdict, Verdict::kFitsUnless);
+  EXPECT_FALSE(assessment.has_upper());
+  ASSERT_EQ(assessment.doubts.size(), 1u);
+  EXPECT_EQ(assessment.doubts[0].kind, Doubt::Kind::kWorkspaces);
+  EXPECT_EQ(assessment.doubts[0].what,
+            "the run with workspaces as large as they can be was ended when its time was up, so that end is open");
+}
+
 TEST(VerdictTest, WithoutComputedValuesWhateverWasReadIsOpen) {
   Forecast forecast = testing::ExampleForecast();
   forecast.processes[0].reported.values_failed = "OSError: libsimcuda_preload.so";

@@ -90,30 +90,50 @@ TEST_F(ContentsTest, LongFillsOfZeroAreKnownAndLongCopiesAreNot) {
   EXPECT_TRUE(machine.IsKnown(address + 4 * kMiB, 4 * kMiB));
 }
 
-TEST_F(ContentsTest, WhoComputesSaysWhetherItIsKnown) {
+TEST_F(ContentsTest, WhoComputesSaysHowTrueItIs) {
   const uint64_t address = Allocate(4096);
-  bool known = true;
-  const char* seen = machine.Bytes(address, 4, &known);
+  Truth truth = Truth::kKnown;
+  const char* seen = machine.Bytes(address, 4, &truth);
   ASSERT_NE(seen, nullptr);
-  EXPECT_FALSE(known);
-  char* const bytes = machine.Learn(address, 4, true);
+  EXPECT_EQ(truth, Truth::kUnknown);
+  char* const bytes = machine.Learn(address, 4, Truth::kKnown);
   ASSERT_EQ(bytes, seen);
   bytes[0] = 9;
   int read = 0;
   machine.Copy(Host(&read), address, sizeof read);
   EXPECT_EQ(read, 9);
   EXPECT_TRUE(machine.IsKnown(address, 4));
-  machine.Learn(address, 4, false);  // computed from what is not known: it keeps its bytes
+  machine.Learn(address, 4, Truth::kUnknown);  // computed from what is not known: it keeps its bytes
   EXPECT_FALSE(machine.IsKnown(address, 4));
-  machine.Learn(address, 4, true);
+  machine.Learn(address, 4, Truth::kKnown);
   machine.Doubt(address, 4);
   EXPECT_FALSE(machine.IsKnown(address, 4));
   machine.Zero(address, 4);
   read = 1;
   machine.Copy(Host(&read), address, sizeof read);
   EXPECT_EQ(read, 0);  // pages that were learned are given back like any
-  EXPECT_EQ(machine.Learn(address, 64 * kMiB, true), nullptr);
-  EXPECT_EQ(machine.Learn(Host(&read), 4, true), nullptr);
+  EXPECT_EQ(machine.Learn(Host(&read), 4, Truth::kKnown), nullptr);
+}
+
+TEST_F(ContentsTest, WhatIsDrawnStaysDrawnWhereItIsCopied) {
+  const uint64_t a = Allocate(4096), b = Allocate(4096);
+  machine.Learn(a, 8, Truth::kDrawn);
+  machine.Learn(a + 4, 4, Truth::kKnown);
+  Truth truth = Truth::kUnknown;
+  machine.Bytes(a, 8, &truth);
+  EXPECT_EQ(truth, Truth::kDrawn);  // as the least true byte
+  EXPECT_FALSE(machine.IsKnown(a, 8));
+  EXPECT_TRUE(machine.IsKnown(a + 4, 4));
+  machine.Copy(b, a, 8);
+  machine.Bytes(b, 8, &truth);
+  EXPECT_EQ(truth, Truth::kDrawn);
+  unsigned char truths[4] = {};
+  machine.TruthOfEach(a, 4, 4, truths);
+  EXPECT_EQ(std::vector<int>(truths, truths + 4), (std::vector<int>{1, 2, 0, 0}));
+  machine.Doubt(a, 4);
+  machine.TruthOfEach(a, 4, 4, truths);
+  EXPECT_EQ(truths[0], 0);
+  EXPECT_EQ(truths[1], 2);
 }
 
 TEST_F(ContentsTest, HostCannotTouchDeviceMemoryButManaged) {

@@ -96,6 +96,39 @@ TEST(ResidualTest, TheLargestKernelsLocalMemoryStays) {
             0);
 }
 
+// As an H100 does: 16 streams 8 MiB, 128 of them 70 MiB.
+TEST(ResidualTest, StreamsTakeMemory) {
+  EXPECT_EQ(RunInChild(kSizes,
+                       [] {
+                         UsePrimaryContext();
+                         const size_t free_before = FreeBytes();
+                         CUstream stream = nullptr;
+                         for (int i = 0; i < 16; ++i) EXPECT_EQ(cuStreamCreate(&stream, 0), CUDA_SUCCESS);
+                         EXPECT_EQ(FreeBytes(), free_before - 8 * kMebibyte);
+                         for (int i = 16; i < 128; ++i) EXPECT_EQ(cuStreamCreate(&stream, 0), CUDA_SUCCESS);
+                         EXPECT_EQ(FreeBytes(), free_before - 70 * kMebibyte);
+                         EXPECT_EQ(cuDevicePrimaryCtxReset(0), CUDA_SUCCESS);
+                         UsePrimaryContext();
+                         EXPECT_EQ(FreeBytes(), free_before);
+                       }),
+            0);
+}
+
+TEST(ResidualTest, CodeThatWasCompiledAtRunTimeFitsIntoTheContext) {
+  EXPECT_EQ(RunInChild({{"SIMCUDA_CTX_MB", "100"}},
+                       [] {
+                         UsePrimaryContext();
+                         const size_t free_before = FreeBytes();
+                         CUmodule module = nullptr;
+                         EXPECT_EQ(cuModuleLoadData(&module, kPtx), CUDA_SUCCESS);
+                         EXPECT_EQ(cuModuleLoadData(&module, "\177ELF is a cubin"), CUDA_SUCCESS);
+                         EXPECT_EQ(FreeBytes(), free_before);
+                         EXPECT_EQ(cuModuleLoadData(&module, "a library's"), CUDA_SUCCESS);
+                         EXPECT_LT(FreeBytes(), free_before);
+                       }),
+            0);
+}
+
 TEST(ResidualTest, LocalMemoryThatDoesNotFitIsAnError) {
   EXPECT_EQ(RunInChild({{"SIMCUDA_MEM_MB", "300"}, {"SIMCUDA_CTX_MB", "100"}, {"SIMCUDA_MODULE_KB", "6144"}},
                        [] {
