@@ -39,6 +39,8 @@
 namespace gpumem::plan {
 namespace {
 
+constexpr int kStacks = 8;  // in the JSON, some 15 KB each; `gpumemshim peak --json TRACE` has all of them
+
 // PlanCheck: `gpumemshim plan --check budget.yaml`: the limits of gpumemshim check, held against a plan's answer.
 //
 // Not thread-safe. Failure: InvalidArgument where the limits make no sense; that of LoadTrace for their baseline.
@@ -291,9 +293,9 @@ unknown; 3: no answer. All commands read the trace that it leaves.
   static Document WholeAnswer(const Forecast& forecast, const Moment* moment, const ReportInput& input) {
     Document peak, losses;
     if (moment != nullptr) {
-      TextOptions all;
-      all.top = 0;
-      peak.AppendFields(MomentAnswer("peak", input, all));
+      TextOptions largest;
+      largest.top = kStacks;
+      peak.AppendFields(MomentAnswer("peak", input, largest));
       peak.Gap();
       AddCategories(*moment, "the peak", input, &peak);
     }

@@ -206,7 +206,7 @@ class Values:
                     if truth is not None:
                         return self.held.put(results[0], self.torch.full(results[0].shape, truth, device=self.cpu), KNOWN)
                     if is_drawn:
-                        return self.draw(handle, results, args, kwargs)
+                        return self.draw(handle, name, results, args, kwargs)
                     self.compute(handle, name, results, args, kwargs)
                 except Unknown:
                     self.unknown(name, results)  # fresh memory is not known
@@ -219,12 +219,18 @@ class Values:
         if name == "all" and len(results) == 1 and results[0].numel() == 1:
             self.held.put(results[0], self.torch.ones(results[0].shape, dtype=results[0].dtype, device=self.cpu), UNKNOWN)
 
-    def draw(self, handle, results, args, kwargs):
-        operands = Operands(self, BYTES["FLOAT_LIMIT"])
-        args = operands.copies([each for each in args if not isinstance(each, self.torch.Generator)])
-        if operands.least() == UNKNOWN:
-            raise Unknown
-        for tensor, value in zip(results, self.results(self.draws.functional(handle, args, kwargs))):
+    def draw(self, handle, name, results, args, kwargs):
+        """Of weights that nobody knows any choice is as likely: what a policy that nobody trained does."""
+        operands, args = Operands(self, BYTES["FLOAT_LIMIT"]), [each for each in args if not isinstance(each, self.torch.Generator)]
+        try:
+            known = operands.copies(args)
+        except Unknown:
+            known = None
+        if known is None or operands.least() == UNKNOWN:
+            if name != "multinomial":
+                raise Unknown
+            known = [self.torch.ones(args[0].shape, device=self.cpu), *args[1:]]
+        for tensor, value in zip(results, self.results(self.draws.functional(handle, known, kwargs))):
             self.held.put(tensor, value, DRAWN)
 
     def routed(self, handle, name):

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "ledger/stacks/stack_view.h"
 #include "replay/state/batch_stream.h"
 #include "replay/state/checkpoints.h"
@@ -216,6 +217,14 @@ std::vector<SharedDevice> SharedDevices(const std::vector<PlannedProcess>& proce
   std::stable_sort(shared.begin(), shared.end(),
                    [](const SharedDevice& a, const SharedDevice& b) { return a.in_time > b.in_time; });
   return shared;
+}
+
+std::vector<std::string> Forecast::last_lines() const {
+  constexpr size_t kMost = 15;
+  if (answered() && !IsCutShort(end)) return {};
+  std::vector<std::string> lines = absl::StrSplit(output, '\n', absl::SkipEmpty());
+  if (lines.size() > kMost) lines.erase(lines.begin(), lines.end() - kMost);
+  return lines;
 }
 
 }  // namespace gpumem::plan

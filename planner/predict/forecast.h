@@ -236,6 +236,8 @@ struct Forecast {
   const std::vector<WorkspaceUse>& workspaces() const { return processes.front().reported.workspaces; }
   // Of the process that needs most.
   const RunPeaks& peaks() const { return processes.front().peaks; }
+  // The end of what the program wrote, where it did not come to its end.
+  std::vector<std::string> last_lines() const;
   // By how much the processes' needs differ.
   uint64_t skew() const;
   uint64_t capacity() const { return device.memory_bytes(); }

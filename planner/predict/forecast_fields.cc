@@ -25,14 +25,15 @@ Datum SimulatedRankDatum(const Forecast& forecast) {
                        JsonLayout::kOneLine);
 }
 
-Datum RangeDatum(const Assessment& assessment) {
+Datum RangeDatum(const Assessment& assessment, bool is_whole) {
   constexpr char kEnds[] =
       "of the steps that were run; `high_bytes` null = there is no upper bound, for a value that is not known sets a "
-      "size";
+      "size, or the program did not come to its end";
   return Datum::Object({{"low_bytes", assessment.low, kEnds},
                         {"likely_bytes", assessment.likely, kEnds},
-                        {"high_bytes", Datum::If(assessment.has_upper(), assessment.high), kEnds},
-                        {"bounded", assessment.bounded(), "false: a doubt has no upper end"}},
+                        {"high_bytes", Datum::If(assessment.has_upper() && is_whole, assessment.high), kEnds},
+                        {"bounded", assessment.bounded() && is_whole,
+                         "false: a doubt has no upper end, or the program did not come to its end"}},
                        JsonLayout::kOneLine);
 }
 
@@ -152,7 +153,7 @@ Document ForecastFields(const Forecast& forecast) {
                "within the range), `does_not_fit`, `unknown`");
   answer.Field("fits", assessment.verdict == Verdict::kFits,
                "true for the first; of a run of `--vary`: with the margin");
-  answer.Field("range", RangeDatum(assessment), "of the fullest device, in nvidia-smi's terms");
+  answer.Field("range", RangeDatum(assessment, forecast.answered() && !IsCutShort(forecast.end)), "of the fullest device, in nvidia-smi's terms");
   AddDoubtFields(assessment.doubts, &answer);
   answer.Field("tight", TightDatum(forecast),
                "of a run with no more memory than the device has, where more was wanted; else null. With refused "
@@ -164,6 +165,10 @@ Document ForecastFields(const Forecast& forecast) {
                "`stable`, `steps`, `ended`, `timed_out`, `spins`, `failed`, `capability`");
   answer.Field("exit_code", forecast.exit_code, "of the program");
   answer.Field("stuck_at", forecast.stuck_at, "where it was when it was ended, \"\" where it was not");
+  std::vector<Datum> lines;
+  for (std::string& line : forecast.last_lines()) lines.emplace_back(std::move(line));
+  answer.Field("last_lines", Datum::List(std::move(lines)),
+               "the end of what the program wrote, where it did not come to its end; else empty");
   answer.Field("seconds", forecast.seconds, "how long it ran");
   AddProcessFields(forecast, &answer);
   answer.Field("skew_bytes", forecast.skew(), "by how much `process_bytes` of the processes differ");

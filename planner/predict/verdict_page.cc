@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/format.h"
 #include "planner/predict/plan_answer.h"
 #include "planner/predict/verdict.h"
@@ -17,7 +16,6 @@
 namespace gpumem::plan {
 namespace {
 
-constexpr size_t kMaxOutputLines = 15;
 
 std::string DeviceText(const Forecast& forecast) {
   return absl::StrCat(forecast.device_count > 1 ? absl::StrCat(forecast.device_count, " x ") : "", forecast.device.name,
@@ -129,8 +127,7 @@ void AddDoubts(const Assessment& assessment, Document* answer) {
 }
 
 void AddOutput(const Forecast& forecast, Document* answer) {
-  std::vector<std::string> lines = absl::StrSplit(forecast.output, '\n', absl::SkipEmpty());
-  if (lines.size() > kMaxOutputLines) lines.erase(lines.begin(), lines.end() - kMaxOutputLines);
+  const std::vector<std::string> lines = forecast.last_lines();
   if (!lines.empty()) answer->Line("  The end of what it wrote:");
   for (const std::string& line : lines) answer->Line(absl::StrCat("    ", line), Tone::kAside);
 }

@@ -63,7 +63,7 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
     "tight": null,
     "peak": {"device": 0, "allocated_bytes": 6979321856, "reserved_bytes": 7516192768, "process_bytes": 8589934592,
              "context_bytes": 536870912, "other_bytes": 536870912, "device_bytes": 8589934592},
-    "end": "ended", "exit_code": 0, "stuck_at": "", "seconds": 4.25,
+    "end": "ended", "exit_code": 0, "stuck_at": "", "last_lines": [], "seconds": 4.25,
     "time": {"total_s": 8.5, "interpreter_s": 0.5, "imports_s": 2.5, "before_cuda_s": 3.25, "first_step_s": null,
              "later_s": 1.5, "reading_s": 0.25, "further_runs": 3, "further_runs_s": 2.75},
     "processes": [{"pid": 77, "rank": 0, "steps": 4, "last_growth": 2, "torch": "2.11.0",
