@@ -41,7 +41,10 @@ def attach(output=None):
     """
     library = _library.find()
     if library is None:
-        path = next((path for path in candidates() if path.is_file()), None)
+        try:
+            path = next((path for path in candidates() if path.is_file()), None)
+        except GpumemError:  # it lies in a zip file, and cannot be unpacked
+            return False
         if path is None:
             return False
         try:

@@ -10,36 +10,38 @@ import pathlib
 import re
 import subprocess
 
-# Debian's package -> what of it is in which file. docs/dependencies.md says why each is used.
+# Debian's package -> what of it is in which file, and under which of SPDX's licences. docs/dependencies.md says why each is used.
 PARTS = {
-    "libabsl-dev": "abseil, in gpumemshim",
-    "libprotobuf-dev": "protobuf, in gpumemshim",
-    "libdw-dev": "elfutils (libdw, libelf), in gpumemshim",
-    "liblzma-dev": "xz (liblzma), in gpumemshim",
-    "libbz2-dev": "bzip2, in gpumemshim",
-    "libsqlite3-dev": "SQLite, in gpumemshim",
-    "zlib1g-dev": "zlib, in gpumemshim",
-    "libzstd-dev": "zstd, in gpumemshim",
-    "liblz4-dev": "LZ4, in gpumemshim and libgpumemshim.so",
-    "libxxhash-dev": "xxHash, in gpumemshim and libgpumemshim.so",
-    "libcairo2-dev": "cairo, in gpumemshim",
-    "libpixman-1-dev": "pixman, in gpumemshim",
-    "libfontconfig-dev": "fontconfig, in gpumemshim",
-    "libfreetype-dev": "FreeType, in gpumemshim",
-    "libpng-dev": "libpng, in gpumemshim",
-    "libexpat1-dev": "expat, in gpumemshim",
-    "libbrotli-dev": "brotli, in gpumemshim",
-    "fonts-dejavu-core": "DejaVu Sans, in gpumemshim",
-    "libncurses-dev": "ncurses and terminfo, in gpumemshim",
-    "libevent-dev": "libevent, in gpumemshim",
-    "libminizip-dev": "minizip, in gpumemshim",
-    "libyaml-cpp-dev": "yaml-cpp, in gpumemshim",
-    "libcli11-dev": "CLI11, in gpumemshim",
-    "nlohmann-json3-dev": "nlohmann-json, in gpumemshim",
-    "libstdc++-12-dev": "libstdc++ and libgcc, with the GCC runtime library exception, in gpumemshim, libgpumemshim.so and simcuda",
-    "libunwind-dev": "libunwind, libunwind.so.8 in packages",
-    "libc6-dev": "glibc's start-up objects, which its licence lets be linked without condition, in all",
+    "libabsl-dev": ("abseil, in gpumemshim", "Apache-2.0"),
+    "libprotobuf-dev": ("protobuf, in gpumemshim", "BSD-3-Clause"),
+    "libdw-dev": ("elfutils (libdw, libelf), in gpumemshim", "LGPL-3.0-or-later"),
+    "liblzma-dev": ("xz (liblzma), in gpumemshim", "LicenseRef-Public-Domain"),
+    "libbz2-dev": ("bzip2, in gpumemshim", "bzip2-1.0.6"),
+    "libsqlite3-dev": ("SQLite, in gpumemshim", "blessing"),
+    "zlib1g-dev": ("zlib, in gpumemshim", "Zlib"),
+    "libzstd-dev": ("zstd, in gpumemshim", "BSD-3-Clause"),
+    "liblz4-dev": ("LZ4, in gpumemshim and libgpumemshim.so", "BSD-2-Clause"),
+    "libxxhash-dev": ("xxHash, in gpumemshim and libgpumemshim.so", "BSD-2-Clause"),
+    "libcairo2-dev": ("cairo, in gpumemshim", "MPL-1.1"),
+    "libpixman-1-dev": ("pixman, in gpumemshim", "MIT"),
+    "libfontconfig-dev": ("fontconfig, in gpumemshim", "HPND-sell-variant"),
+    "libfreetype-dev": ("FreeType, in gpumemshim", "FTL"),
+    "libpng-dev": ("libpng, in gpumemshim", "libpng-2.0"),
+    "libexpat1-dev": ("expat, in gpumemshim", "MIT"),
+    "libbrotli-dev": ("brotli, in gpumemshim", "MIT"),
+    "fonts-dejavu-core": ("DejaVu Sans, in gpumemshim", "Bitstream-Vera"),
+    "libncurses-dev": ("ncurses and terminfo, in gpumemshim", "X11-distribute-modifications-variant"),
+    "libevent-dev": ("libevent, in gpumemshim", "BSD-3-Clause"),
+    "libminizip-dev": ("minizip, in gpumemshim", "Zlib"),
+    "libyaml-cpp-dev": ("yaml-cpp, in gpumemshim", "MIT"),
+    "libcli11-dev": ("CLI11, in gpumemshim", "BSD-3-Clause"),
+    "nlohmann-json3-dev": ("nlohmann-json, in gpumemshim", "MIT"),
+    "libstdc++-12-dev": ("libstdc++ and libgcc, with the GCC runtime library exception, in gpumemshim, libgpumemshim.so and simcuda", "GPL-3.0-or-later WITH GCC-exception-3.1"),
+    "libunwind-dev": ("libunwind, libunwind.so.8 in packages", "MIT"),
+    "libc6-dev": ("glibc's start-up objects, which its licence lets be linked without condition, in all", "LGPL-2.1-or-later"),
 }
+DUCKDB = ("DuckDB, libduckdb.so, unchanged from its npm package", "MIT")
+OURS = "Apache-2.0"
 COMMON = re.compile(r"/usr/share/common-licenses/([A-Za-z]+(?:-[0-9.]*[0-9])?)")
 LIST = """# Licences of what is in this package
 
@@ -56,6 +58,11 @@ source package cairo.
 """
 
 
+def expression():
+    """Of a package with all parts in it, as SPDX writes it."""
+    return " AND ".join([OURS, *sorted({licence for _, licence in (*PARTS.values(), DUCKDB)} - {OURS})])
+
+
 def version_of(package):
     try:
         done = subprocess.run(["dpkg-query", "-W", "-f=${Version}", package], capture_output=True, text=True)
@@ -67,7 +74,7 @@ def version_of(package):
 def collected(duckdb, how, doc=pathlib.Path("/usr/share/doc"), common=pathlib.Path("/usr/share/common-licenses")):
     """`how` elfutils is linked: "statically" or "dynamically". -> the files by name, and the packages without a copyright file."""
     files, absent, rows, wanted = {}, [], [], {"LGPL-3", "GPL-3", "MPL-1.1"}
-    for package, part in PARTS.items():
+    for package, (part, _) in PARTS.items():
         path = doc / package / "copyright"
         if not path.is_file():
             absent.append(package)
@@ -77,7 +84,7 @@ def collected(duckdb, how, doc=pathlib.Path("/usr/share/doc"), common=pathlib.Pa
         rows.append(f"| {part} | {version_of(package)} | {package}.txt |")
     if duckdb.is_file():
         files["duckdb.txt"] = duckdb.read_text(encoding="utf-8")
-        rows.append("| DuckDB, libduckdb.so, unchanged from its npm package | see scripts/requirements/duckdb.txt | duckdb.txt |")
+        rows.append(f"| {DUCKDB[0]} | see scripts/requirements/duckdb.txt | duckdb.txt |")
     for name in sorted(wanted):
         if (common / name).is_file():
             files[f"common-{name}.txt"] = (common / name).read_text(encoding="utf-8", errors="replace")

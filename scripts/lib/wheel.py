@@ -1,30 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The gpumemshim authors
-"""A wheel made of an installed tree (PEP 427): the package for Python as any, the tree as scripts and data, which pip puts below the environment.
+"""A wheel made of an installed tree (PEP 427): the package for Python, the tree inside its folder, and the small program that pip puts into the folder of commands.
 
-    path = make(stage, ROOT / "python", pathlib.Path("build/package"), "manylinux_2_28_x86_64")
+    path = make(stage, Facts(ROOT / "python", "manylinux_2_28_x86_64", launcher, bill), pathlib.Path("build/package"))
 
-The same tree gives the same bytes.
+All is in the one folder `gpumemshim`, so that what finds the package has the rest: `pip install --target`, a zip file, a copied folder. The same tree gives the same bytes.
 """
 
 import base64
+import dataclasses
 import hashlib
+import pathlib
+import re
 import tomllib
 import zipfile
 
+import licences
+import release
+import sbom
+
 DATE = (1980, 1, 1, 0, 0, 0)
-# Where a part of the tree goes in the wheel; "" leaves it out. pip removes a folder with a package when all in it is the package's and one file lies in
-# it directly: so share/gpumemshim has CHANGELOG.md, and nothing goes into folders that the environment had before (include) but programs do not search.
+# Where a part of the tree goes in the wheel; "" leaves it out.
 PLACES = (
     ("share/gpumemshim/python/", ""),  # the package itself, in the wheel anyhow
     ("share/doc/gpumemshim/licences/", "{info}/licenses/"),
     ("share/doc/gpumemshim/LICENSE", "{info}/licenses/LICENSE"),
-    ("share/doc/gpumemshim/CHANGELOG.md", "{data}/data/share/gpumemshim/CHANGELOG.md"),
-    ("share/doc/gpumemshim/", ""),
-    ("include/", "{data}/data/share/gpumemshim/include/"),
-    ("bin/", "{data}/scripts/"),
-    ("", "{data}/data/"),
+    ("share/doc/gpumemshim/README.md", ""),
+    ("", "{package}/"),
 )
+LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
+
+
+@dataclasses.dataclass
+class Facts:
+    python: pathlib.Path  # the folder with pyproject.toml
+    platform: str  # "manylinux_2_28_x86_64"
+    launcher: pathlib.Path  # the command
+    bill: str  # of materials
 
 
 class Archive:
@@ -51,9 +63,26 @@ class Archive:
         self.zip.close()
 
 
-def metadata(project, readme):
-    lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {project['version']}", f"Summary: {project['description']}",
-             f"License: {project['license']['text']}", f"Requires-Python: {project['requires-python']}"]
+def read_project(python):
+    """[project] of pyproject.toml, with its version."""
+    project = tomllib.loads((python / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return {**project, "version": release.version(python.parent)}
+
+
+def description(project, python):
+    """The readme, without links to files that are not beside it where it is shown."""
+    return LINK.sub(r"\1", (python / project["readme"]).read_text(encoding="utf-8"))
+
+
+def metadata(project, readme, licence, files, dynamic=()):
+    """METADATA of a wheel, PKG-INFO of a source package. `files`: of licences, by their paths below the folder of licences."""
+    lines = ["Metadata-Version: 2.4", f"Name: {project['name']}", f"Version: {project['version']}", f"Summary: {project['description']}"]
+    lines += [f"Author: {author['name']}" for author in project["authors"]]
+    lines += [f"Keywords: {','.join(project['keywords'])}", f"License-Expression: {licence}"]
+    lines += [f"License-File: {name}" for name in sorted(files)] + [f"Dynamic: {field}" for field in dynamic]
+    lines += [f"Project-URL: {label}, {address}" for label, address in project.get("urls", {}).items()]
+    lines += [f"Classifier: {classifier}" for classifier in project["classifiers"]]
+    lines.append(f"Requires-Python: {project['requires-python']}")
     lines += [f"Requires-Dist: {dependency}" for dependency in project.get("dependencies", [])]
     for extra, dependencies in project.get("optional-dependencies", {}).items():
         lines.append(f"Provides-Extra: {extra}")
@@ -77,19 +106,28 @@ def add_tree(archive, stage, **folders):
             archive.add_file(place.format(**folders) + name[len(begin):], path)
 
 
-def make(stage, python, folder, platform):
-    project = tomllib.loads((python / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    stem = f"{project['name']}-{project['version']}"
-    path, info = folder / f"{stem}-py3-none-{platform}.whl", f"{stem}.dist-info"
-    archive = Archive(path)
-    for source in sorted((python / project["name"]).rglob("*")):
-        if source.suffix in (".py", ".pyi", ".sql", ".typed"):
-            archive.add_file(source.relative_to(python).as_posix(), source, executable=False)
-    add_tree(archive, stage, data=f"{stem}.data", info=info)
-    archive.add(f"{info}/METADATA", metadata(project, (python / project["readme"]).read_text(encoding="utf-8")).encode())
-    archive.add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: scripts/package\nRoot-Is-Purelib: false\nTag: py3-none-{platform}\n".encode())
+def add_information(archive, project, facts, info):
+    """The folder .dist-info."""
+    begin = f"{info}/licenses/"
+    files = [row.split(",")[0][len(begin):] for row in archive.rows if row.startswith(begin)]
+    archive.add(f"{info}/METADATA", metadata(project, description(project, facts.python), licences.expression(), files).encode())
+    archive.add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: scripts/package\nRoot-Is-Purelib: false\nTag: py3-none-{facts.platform}\n".encode())
     if points := entry_points(project):
         archive.add(f"{info}/entry_points.txt", points.encode())
     archive.add(f"{info}/top_level.txt", f"{project['name']}\n".encode())
+    archive.add(f"{info}/sboms/{sbom.NAME}", facts.bill.encode())
+
+
+def make(stage, facts, folder):
+    project = read_project(facts.python)
+    stem = f"{project['name']}-{project['version']}"
+    path, info = folder / f"{stem}-py3-none-{facts.platform}.whl", f"{stem}.dist-info"
+    archive = Archive(path)
+    for source in sorted((facts.python / project["name"]).rglob("*")):
+        if source.suffix in (".py", ".pyi", ".sql", ".typed"):
+            archive.add_file(source.relative_to(facts.python).as_posix(), source, executable=False)
+    add_tree(archive, stage, package=project["name"], info=info)
+    archive.add_file(f"{stem}.data/scripts/{project['name']}", facts.launcher, executable=True)
+    add_information(archive, project, facts, info)
     archive.close(f"{info}/RECORD")
     return path

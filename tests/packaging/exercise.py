@@ -57,7 +57,7 @@ def expect(holds, what):
 class Exercise:
     def __init__(self, gpumem, python, folder):
         self.gpumem, self.python, self.folder = gpumem, python, folder
-        self.launcher = [python, str(gpumem.resolve().parent.parent / "share/gpumemshim/simcuda/run")]
+        self.launcher = [str(gpumem), "simulate", "--"]
         # The environment of somebody who knows nothing of this repository.
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(("GPUMEM", "SIMCUDA_", "LD_", "PYTHON"))}
         self.environment["PATH"] = f"{pathlib.Path(python).parent}:{self.environment.get('PATH', '/usr/bin:/bin')}"
@@ -89,7 +89,9 @@ class Exercise:
 
     def check_unwinder(self):
         """A package brings a fast one, on machines that have none."""
-        if (self.gpumem.resolve().parent.parent / "lib/gpumemshim/libunwind.so.8").exists():
+        prefix = self.gpumem.resolve().parent.parent
+        trees = [prefix, prefix / "gpumemshim", *prefix.glob("lib/python3*/site-packages/gpumemshim")]
+        if any((tree / "lib/gpumemshim/libunwind.so.8").exists() for tree in trees):
             expect('"unwinder": "libunwind"' in self.run(self.gpumem, "info", "--json", self.trace).stdout, "native stacks do not come from libunwind")
 
     def report(self):

@@ -106,7 +106,7 @@ class OldRootTest(unittest.TestCase):
         self.addCleanup(inside, "venv/bin/pip uninstall --quiet --yes gpumemshim")
         (ROOT / "home/user/inside.py").write_text("import gpumemshim, torch\nwith gpumemshim.record() as part:\n    kept = torch.ones(1 << 20, device='cuda')\n"
                                                   "print(part.peak_bytes, part.grown_bytes)")
-        self.assertEqual(inside("venv/bin/python venv/share/gpumemshim/simcuda/run venv/bin/python inside.py").split(), [str(1 << 22)] * 2)
+        self.assertEqual(inside("venv/bin/gpumemshim simulate -- venv/bin/python inside.py").split(), [str(1 << 22)] * 2)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,8 @@ std::vector<std::string> Candidates(const std::string& named) {
   add("GPUMEMSHIM_INTERPRETER", "");
   add("VIRTUAL_ENV", "/bin/python");
   add("CONDA_PREFIX", "/bin/python");
-  all.push_back((OwnPath().parent_path() / "python").string());  // the environment that a wheel went into
+  // The environment that a wheel went into: PREFIX/lib/python3.X/site-packages/gpumemshim/bin/gpumemshim.
+  all.push_back((OwnPath().parent_path() / "../../../../../bin/python").lexically_normal().string());
   all.emplace_back("python3");
   return all;
 }
