@@ -7,12 +7,14 @@
 //   PREFIX/bin/gpumemshim   PREFIX/lib/python3.X/site-packages/gpumemshim/bin/gpumemshim     an environment, --user, --prefix, uv, pipx
 //   TARGET/bin/gpumemshim   TARGET/gpumemshim/bin/gpumemshim                                 pip install --target TARGET
 //
+// Its place is where the file is, or where a link to it is: pipx links to the command from elsewhere, uv can link from an environment to its cache.
 // Where several Pythons below one prefix have the package, the one of this version is taken: pip has overwritten the command with that one's.
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #define PROGRAM "gpumemshim/bin/gpumemshim"
@@ -54,28 +56,55 @@ static void look_below(const char* libraries, struct search* search) {
   closedir(folder);
 }
 
+// Looks around the folder of commands that `command` lies in, and writes what that folder is in to `prefix`.
+static int look_around(const char* command, char* prefix, struct search* search) {
+  static const char* const kLibraries[] = {"lib", "lib64", "local/lib"};
+  char libraries[PATH_MAX];
+  const char* const slash = strrchr(command, '/');
+  if (slash == NULL || slash - command + sizeof "/.." > PATH_MAX) return 0;
+  sprintf(prefix, "%.*s/..", (int)(slash - command), command);
+  char* const real = realpath(prefix, NULL);
+  if (real != NULL && strlen(real) < PATH_MAX) strcpy(prefix, real);
+  free(real);
+  look_into(prefix, search);
+  for (size_t i = 0; i < sizeof kLibraries / sizeof kLibraries[0]; ++i) {
+    if (join(libraries, prefix, kLibraries[i])) look_below(libraries, search);
+  }
+  return search->found[0] != '\0';
+}
+
+// Replaces the path of a link by where it leads; 0 where it is none.
+static int follow(char* path) {
+  char target[PATH_MAX], folder[PATH_MAX];
+  const ssize_t length = readlink(path, target, sizeof target - 1);
+  if (length <= 0) return 0;
+  target[length] = '\0';
+  if (target[0] == '/') return strcpy(path, target) != NULL;
+  const char* const slash = strrchr(path, '/');
+  snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - path), slash == NULL ? "." : path);
+  return join(path, folder, target);
+}
+
 int main(int argc, char** argv) {
   (void)argc;
-  static const char* const kLibraries[] = {"lib", "lib64", "local/lib"};
-  static char prefix[PATH_MAX], libraries[PATH_MAX];
+  static char path[PATH_MAX], prefix[PATH_MAX], tried[PATH_MAX];
   static struct search search;
-  const ssize_t length = readlink("/proc/self/exe", prefix, sizeof prefix - 1);
-  if (length <= 0) {
-    fputs("gpumemshim: /proc is not mounted here, which gpumemshim needs\n", stderr);
-    return 127;
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  int found = length > 0 && look_around(path, prefix, &search);
+  const char* const called = (const char*)getauxval(AT_EXECFN);
+  if (!found && called != NULL && strlen(called) < sizeof path) {
+    strcpy(tried, prefix);
+    strcpy(path, called);
+    for (int links = 0; links < 8 && !found; ++links) {
+      found = look_around(path, prefix, &search);
+      if (!found && !follow(path)) break;
+    }
   }
-  for (int level = 0; level < 2; ++level) {  // the command's name, then the folder of commands
-    char* const slash = strrchr(prefix, '/');
-    if (slash != NULL) *slash = '\0';
-  }
-  look_into(prefix, &search);
-  for (size_t i = 0; i < sizeof kLibraries / sizeof kLibraries[0]; ++i) {
-    if (join(libraries, prefix, kLibraries[i])) look_below(libraries, &search);
-  }
-  if (search.found[0] != '\0') execv(search.found, argv);
+  if (found) execv(search.found, argv);
+  const char* const shown = tried[0] != '\0' ? tried : prefix;
   fprintf(stderr,
           "gpumemshim: the package gpumemshim, which has the program, is neither in %s/lib/python3.*/site-packages nor in %s. Run `python3 -m gpumemshim` "
           "with the Python that has it, or install it again.\n",
-          prefix, prefix);
+          shown, shown);
   return 127;
 }

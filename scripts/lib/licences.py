@@ -40,7 +40,7 @@ PARTS = {
     "libunwind-dev": ("libunwind, libunwind.so.8 in packages", "MIT"),
     "libc6-dev": ("glibc's start-up objects, which its licence lets be linked without condition, in all", "LGPL-2.1-or-later"),
 }
-DUCKDB = ("DuckDB, libduckdb.so, unchanged from its npm package", "MIT")
+DUCKDB = ("DuckDB, libduckdb.so, from its npm package and stripped", "MIT")
 OURS = "Apache-2.0"
 COMMON = re.compile(r"/usr/share/common-licenses/([A-Za-z]+(?:-[0-9.]*[0-9])?)")
 LIST = """# Licences of what is in this package

@@ -101,12 +101,21 @@ class LayoutsTest(unittest.TestCase):
         self.pip(place / "bin/python", "uninstall", "--quiet", "--yes", "gpumemshim")
         self.assertEqual(below(place), before)
 
-    def test_a_link_to_the_command_as_pipx_makes_it(self):
+    def test_links_to_the_command(self):
         place = self.new_environment()
         self.install(place / "bin/python")
+        tree = next(place.glob("lib/python3*/site-packages/gpumemshim"))
         (self.folder / "apps").mkdir()
         (self.folder / "apps/gpumemshim").symlink_to(place / "bin/gpumemshim")
-        self.check_command(self.folder / "apps/gpumemshim", next(place.glob("lib/python3*/site-packages/gpumemshim")))
+        self.check_command(self.folder / "apps/gpumemshim", tree)
+        # And as uv may make it: the environment has a link to a cache.
+        (self.folder / "cache").mkdir()
+        (place / "bin/gpumemshim").rename(self.folder / "cache/gpumemshim")
+        (place / "bin/gpumemshim").symlink_to("../../cache/gpumemshim")
+        for command in (place / "bin/gpumemshim", self.folder / "apps/gpumemshim", "env/bin/gpumemshim", "apps/gpumemshim"):
+            self.check_command(command, tree)
+        self.environment["PATH"] += f":{self.folder / 'apps'}"
+        self.assertEqual(self.run_it("sh", "-c", "gpumemshim x"), f"{tree / 'bin/gpumemshim'}|x\n")
 
     def test_user(self):
         base = self.run_it(PYTHON, "-c", "import sys; print(sys._base_executable)").strip()
