@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// The command `gpumemshim` of a wheel. The program itself lies in the package's folder, with all that belongs to it; this is what pip puts into the
-// folder of commands. It finds the package from its own place and becomes the program: 0.5 ms, where a script of Python's would take 20.
+// The command `gpumemshim` of a wheel. The program itself lies in the package's folder, with all that belongs to it;
+// this is what pip puts into the folder of commands. It finds the package from its own place and becomes the program:
+// 0.5 ms, where a script of Python's would take 20.
 //
-//   PREFIX/bin/gpumemshim   PREFIX/lib/python3.X/site-packages/gpumemshim/bin/gpumemshim     an environment, --user, --prefix, uv, pipx
-//   TARGET/bin/gpumemshim   TARGET/gpumemshim/bin/gpumemshim                                 pip install --target TARGET
+//   PREFIX/bin/gpumemshim   PREFIX/lib/python3.X/site-packages/gpumemshim/bin/gpumemshim     an environment, --user,
+//   --prefix, uv, pipx TARGET/bin/gpumemshim   TARGET/gpumemshim/bin/gpumemshim                                 pip
+//   install --target TARGET
 //
-// Its place is where the file is, or where a link to it is: pipx links to the command from elsewhere, uv can link from an environment to its cache.
-// Where several Pythons below one prefix have the package, the one of this version is taken: pip has overwritten the command with that one's.
+// Its place is where the file is, or where a link to it is: pipx links to the command from elsewhere, uv can link from
+// an environment to its cache. Where several Pythons below one prefix have the package, the one of this version is
+// taken: pip has overwritten the command with that one's.
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -103,7 +106,8 @@ int main(int argc, char** argv) {
   if (found) execv(search.found, argv);
   const char* const shown = tried[0] != '\0' ? tried : prefix;
   fprintf(stderr,
-          "gpumemshim: the package gpumemshim, which has the program, is neither in %s/lib/python3.*/site-packages nor in %s. Run `python3 -m gpumemshim` "
+          "gpumemshim: the package gpumemshim, which has the program, is neither in %s/lib/python3.*/site-packages nor "
+          "in %s. Run `python3 -m gpumemshim` "
           "with the Python that has it, or install it again.\n",
           shown, shown);
   return 127;

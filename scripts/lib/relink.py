@@ -48,9 +48,10 @@ def changed(command, output, to, sysroot):
         raise RuntimeError(f"the command that links {output} is not understood: {inner[:200]}")
     inner = PADDED_RPATH.sub(r'\1"', inner)
     inner, needed = with_static_elfutils(inner.replace(f" -o {output} ", f' -o "{to}" -B"{sysroot}/" -L"{sysroot}" ', 1))
+    # Debug information names the folder of the build, and a file's build id is made of all that is in it.
     # The compiler's runtime comes last on its own; what it lacks must be an object, since an archive before it would not be searched again.
     compat = [COMPAT] if "-static-libgcc" in inner else []
-    return " ".join([inner, *compat, *needed, "-Wl,--as-needed", "-lpthread", "-ldl", "-lm", "-lc"])
+    return " ".join([inner, *compat, *needed, "-Wl,--strip-debug", "-Wl,--as-needed", "-lpthread", "-ldl", "-lm", "-lc"])
 
 
 def link(build, output, to, sysroot):
