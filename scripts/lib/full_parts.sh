@@ -4,7 +4,7 @@
 # The parts of `scripts/test --full`, each at most an hour on two cores (docs/testing.md has the times). Source it after common.sh. A part is a
 # function that calls `suite` and `check`, both from scripts/test; a long test that no pattern names is run by `others`, so none is left out.
 
-readonly PARTS=(everyday recorder analyzer plans replays wheels packages others asan tsan odr fuzz checks tidy_1 tidy_2)
+readonly PARTS=(everyday recorder analyzer plans replays wheels packages twice others asan tsan odr fuzz checks tidy_1 tidy_2)
 
 # What is in a part, for people: about NAME.
 about() {
@@ -15,7 +15,8 @@ about() {
     plans) echo "long tests of plan, and of simulated CUDA held against GPUs" ;;
     replays) echo "long tests of sweep, replay, ranks and engines" ;;
     wheels) echo "other versions of PyTorch: fetches 10 GB, 2 GB at a time" ;;
-    packages) echo "our packages on older systems, training libraries, integrations: fetches 2 GB" ;;
+    packages) echo "our packages on older systems, training libraries, integrations: fetches 3 GB" ;;
+    twice) echo "the source distribution compiled elsewhere: equal byte by byte" ;;
     others) echo "the other long tests: every command on hostile traces, PyTorch's and CPython's own tests" ;;
     asan) echo "all but end to end, and every command on hostile traces, under the address and undefined-behaviour sanitizers" ;;
     tsan) echo "recorder, and the analyzer where it has threads, under the thread sanitizer" ;;
@@ -33,6 +34,7 @@ readonly OF_ANALYZER='^(Commands/|consistency|import|leaks|trees|export_readers|
 readonly OF_PLANS='^(plan|real_gpu)'
 readonly OF_REPLAYS='^(sweep|replay|ranks_full|engines)'
 readonly OF_WHEELS='^wheels'
+readonly OF_TWICE='^packaging_twice'
 readonly OF_PACKAGES='^(packaging|libraries|integrations)'
 
 # suite NAME PRESET OPTION... builds the preset and runs tests of it; long NAME OPTION... runs long tests of the release.
@@ -44,8 +46,9 @@ part_analyzer() { long analyzer -R "$OF_ANALYZER"; }
 part_plans() { long plans -R "$OF_PLANS"; }
 part_replays() { long replays -R "$OF_REPLAYS"; }
 part_wheels() { long wheels -R "$OF_WHEELS"; }
-part_packages() { long packages -R "$OF_PACKAGES"; }
-part_others() { long others -E "$OF_RECORDER|$OF_ANALYZER|$OF_PLANS|$OF_REPLAYS|$OF_WHEELS|$OF_PACKAGES"; }
+part_packages() { long packages -R "$OF_PACKAGES" -E "$OF_TWICE"; }
+part_twice() { long twice -R "$OF_TWICE"; }
+part_others() { long others -E "$OF_RECORDER|$OF_ANALYZER|$OF_PLANS|$OF_REPLAYS|$OF_WHEELS|$OF_TWICE|$OF_PACKAGES"; }
 part_asan() { suite asan asan; }
 part_tsan() { suite tsan tsan; }
 part_odr() { check odr scripts/build odr gpumemshim; }

@@ -27,7 +27,7 @@ broken=
 echo "<testsuite><testcase name='one'>$broken</testcase><testcase name='two'/></testsuite>" > "$file"
 [ -z "$broken" ]
 """
-SUITES = 10  # parts of two tests each
+SUITES = 11  # parts of two tests each
 RUN_BESIDE = 1 + 2 + 2  # checks of fuzz, checks, tidy_1 and tidy_2
 OTHERS = RUN_BESIDE + 1  # and odr, which is a build
 
