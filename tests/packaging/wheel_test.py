@@ -56,6 +56,8 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(run(place / "bin/python", "-c", found, folder="/").split(), [str(tree / "bin/gpumemshim"), str(tree / "lib/gpumemshim/libgpumemshim.so")])
         self.assertIn("not recording", run(place / "bin/python", "-c", "import gpumemshim; print('recording' if gpumemshim.recording() else 'not recording')"))
         self.assertTrue((tree / "share/man/man1/gpumemshim-report.1").is_file())
+        asked = subprocess.run([place / "bin/gpumemshim", "mcp", "."], capture_output=True, text=True, cwd=self.folder, env=packages.environment_for(), stdin=subprocess.DEVNULL)
+        self.assertIn(f"{place}/bin/python (Python {interpreter.version.rpartition('.')[0]}) has no package mcp", asked.stderr)
         run(place / "bin/pip", "uninstall", "--quiet", "--yes", "gpumemshim")
         self.assertEqual(below(place), before)
 
