@@ -12,11 +12,13 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
 import tempfile
 import tomllib
+import types
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -175,6 +177,24 @@ class RepositoryTest(unittest.TestCase):
         self.assertEqual(project["tool"]["setuptools"]["dynamic"]["version"], {"attr": "gpumemshim.__version__"})
         self.assertRegex(release.version(), r"^\d+\.\d+\.\d+")
         self.assertTrue(re.search(rf"^## {re.escape(release.version())}, ", (ROOT / "CHANGELOG.md").read_text(), re.M))
+
+
+class ScriptTest(unittest.TestCase):
+    def test_it_makes_nothing_of_a_version_that_is_not_there(self):
+        code, said = call(ROOT / "scripts/release", "0.0.1")
+        self.assertEqual(code, 1)
+        self.assertIn(f"scripts/release: python/gpumemshim/__init__.py says {release.version()}, not 0.0.1", said)
+        self.assertFalse((ROOT / "build/release-0.0.1").exists())
+
+    def test_the_checklist(self):
+        script = types.SimpleNamespace(**runpy.run_path(str(ROOT / "scripts/release")))
+        said = script.CHECKLIST.format(version="1.2.3", folder="build/release-1.2.3", commit="abc", published=script.FIRST, wheel="W.whl", sdist="S.tar.gz", tarball="", deb="", sbom="")
+        self.assertRegex(said, r"(?s) 1\..* 2\. git tag -s v1\.2\.3 .* 4\. twine upload W\.whl S\.tar\.gz\n 5\..* 6\. .*PUBLISHED = True in scripts/lib/release\.py.*\n 7\.")
+        self.assertTrue(all((ROOT / name).exists() for name in re.findall(r"scripts/[\w/.]+\w", script.CHECKLIST + script.FIRST)))
+
+    def test_it_never_uploads(self):
+        text = (ROOT / "scripts/release").read_text() + (ROOT / "scripts/lib/release_checks.py").read_text()
+        self.assertEqual(re.findall(r'"upload"|"push"|"tag"', text), [])
 
 
 class NamesTest(unittest.TestCase):
