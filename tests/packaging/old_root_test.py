@@ -119,10 +119,10 @@ class OldRootTest(unittest.TestCase):
         if "--example" in inside("venv/bin/gpumemshim report --help"):
             self.assertIn("out of memory", inside("venv/bin/gpumemshim report --example oom").lower())
         else:
-            inside("venv/bin/gpumemshim run -q -o cuda.gmtrace -- venv/bin/gpumemshim simulate -- python3 cuda.py")
+            inside("venv/bin/gpumemshim run -q --force -o cuda.gmtrace -- venv/bin/gpumemshim simulate -- python3 cuda.py")
             self.assertIn("cuda.py:5", inside("venv/bin/gpumemshim report cuda.gmtrace"))
         reported = time.monotonic()
-        inside("cd venv; echo 'import torch; kept = torch.ones(1 << 20, device=\"cuda\")' > first.py; bin/gpumemshim run -q -o first.gmtrace -- bin/gpumemshim simulate -- bin/python first.py")
+        inside("cd venv; echo 'import torch; kept = torch.ones(1 << 20, device=\"cuda\")' > first.py; bin/gpumemshim run -q --force -o first.gmtrace -- bin/gpumemshim simulate -- bin/python first.py")
         self.assertIn("first.py:1", inside("cd venv; bin/gpumemshim report first.gmtrace; rm first.py first.gmtrace"))
         print(f"installed in {installed - begun:.1f} s, first report after {reported - begun:.1f} s, of PyTorch after {time.monotonic() - begun:.1f} s")
         inside("venv/bin/pip uninstall --quiet --yes gpumemshim")
