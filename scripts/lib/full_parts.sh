@@ -35,7 +35,7 @@ readonly OF_PLANS='^(plan|real_gpu)'
 readonly OF_REPLAYS='^(sweep|replay|ranks_full|engines)'
 readonly OF_WHEELS='^wheels'
 readonly OF_TWICE='^packaging_twice'
-readonly OF_PACKAGES='^(packaging|libraries|integrations)'
+readonly OF_PACKAGES='^(packaging|libraries|integrations|dashboards|clusters)'
 
 # suite NAME PRESET OPTION... builds the preset and runs tests of it; long NAME OPTION... runs long tests of the release.
 long() { suite "$1" release -L '^full$' "${@:2}"; }
