@@ -283,6 +283,21 @@ class GroundTest(unittest.TestCase):
         self.assertEqual(answer["verdict"]["kind"], "fits")
         self.assertEqual([row["status"] for device in answer["devices"] for row in device["leaks"] if row["status"] == "growing"], [])
 
+    def test_every_command_of_the_guide_answers(self):
+        """docs/guides/memory-viz.md, which names two snapshots and a recorded run."""
+        guide = (truth.ROOT / "docs" / "guides" / "memory-viz.md").read_text(encoding="utf-8")
+        history = [("alloc", i, 15) for i in range(12)] + [("free", i, 15) for i in range(6)]
+        for name in ("snapshot", "before", "after"):
+            self.write(f"{name}.pickle", [0] * 6 + [1] * 6, history)
+        (pathlib.Path(self.folder.name) / "run.gmtrace").symlink_to("after.pickle")
+        commands = [words.replace("2.5s", "0.1ms").split()[1:] for words in re.findall(r"`(gpumemshim [^`]*(?:\.pickle|\.gmtrace)[^`]*)`|show: (gpumemshim [^|]*?) \||picture: (gpumemshim .*?) -->", guide) for words in words if words]
+        self.assertEqual(len(commands), 11)
+        for command in commands:
+            if command[0] == "plot":
+                command += ["-o", "picture.png"]
+            done = subprocess.run([SETUP.gpumem, *command], cwd=self.folder.name, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}")
+
 
 def main():
     global SETUP, REAL, FULL, CACHE

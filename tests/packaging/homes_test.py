@@ -169,7 +169,7 @@ class RecipesTest(HomesTest):
 
     @classmethod
     def setUpClass(cls):
-        cls.tarball = ARGUMENTS.tarball or packages.made("tarball")[0]
+        cls.tarball = (ARGUMENTS.tarball or packages.made("tarball")[0]).resolve()
         cls.tools = homes_builders.environment(SETUP, keep=ARGUMENTS.keep)
         if not ARGUMENTS.keep:
             cls.addClassCleanup(shutil.rmtree, cls.tools, True)
