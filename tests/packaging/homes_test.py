@@ -45,6 +45,8 @@ def small():
 large()
 small()
 """
+# The keys of containers.dev's reference that devcontainer.json may use here, and what each is; its schema is on no registry.
+CONTAINER_KEYS = {"name": str, "image": str, "onCreateCommand": str, "updateContentCommand": str, "remoteEnv": dict, "hostRequirements": dict, "customizations": dict}
 LINES = {"src/my models/net.py:7": 300, "src/my models/net.py:10": 24}  # MiB
 
 
@@ -158,6 +160,7 @@ class HomesTest(unittest.TestCase):
 
     def test_what_the_development_container_runs_is_there(self):
         told = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))
+        self.assertEqual({key: type(value) for key, value in told.items()}, CONTAINER_KEYS)
         for key in ("onCreateCommand", "updateContentCommand"):
             self.assertTrue(os.access(ROOT / told[key], os.X_OK), told[key])
         self.assertEqual(told["remoteEnv"]["PATH"].partition(":")[0], "${containerWorkspaceFolder}/build/release/bin")
