@@ -15,7 +15,7 @@ about() {
     plans) echo "long tests of plan, and of simulated CUDA held against GPUs" ;;
     replays) echo "long tests of sweep, replay, ranks and engines" ;;
     wheels) echo "other versions of PyTorch: fetches 10 GB, 2 GB at a time" ;;
-    packages) echo "our packages on older systems, training libraries, integrations: fetches 3 GB" ;;
+    packages) echo "our packages on older systems, recipes, launchers of clusters, dashboards, training libraries, integrations: fetches 3 GB" ;;
     twice) echo "the source distribution compiled elsewhere: equal byte by byte" ;;
     others) echo "the other long tests: every command on hostile traces, PyTorch's and CPython's own tests" ;;
     asan) echo "all but end to end, and every command on hostile traces, under the address and undefined-behaviour sanitizers" ;;
