@@ -58,7 +58,12 @@ def version():
 
 
 def of_yaml(path):
-    done = subprocess.run([SETUP.python, "-c", "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))"], input=path.read_text(encoding="utf-8"), capture_output=True, text=True, check=False)
+    return of_text(path.read_text(encoding="utf-8"))
+
+
+def of_text(text):
+    """YAML, read by the PyYAML of .venv."""
+    done = subprocess.run([SETUP.python, "-c", "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))"], input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         raise unittest.SkipTest(f"no PyYAML. Run scripts/bootstrap --all: {done.stderr[-200:]}") if "No module" in done.stderr else AssertionError(done.stderr)
     return json.loads(done.stdout)
@@ -128,8 +133,12 @@ class HomesTest(unittest.TestCase):
         said = json.loads(self.run_(SETUP.gpumem, "ranks", "--json", volumes["runs"]))
         self.assertEqual((said["job_id"], said["expected_ranks"], said["present_ranks"]), (job["metadata"]["name"], RANKS, RANKS))
 
-    def test_each_volume_of_the_manifest_is_used(self):
+    def test_each_volume_of_the_manifest_is_used_and_the_document_shows_what_is_in_it(self):
         pod = of_yaml(PACKAGING / "kubernetes" / "job.yaml")["spec"]["template"]["spec"]
+        shown = of_text(re.search(r"```yaml\n(.*?)```", (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8"), re.S)[1])
+        for key, values in shown.items():
+            for value in values:
+                self.assertIn(value, pod["containers"][0][key])
         used = {each["name"] for container in (*pod["initContainers"], *pod["containers"]) for each in container["volumeMounts"]}
         self.assertEqual(used, {each["name"] for each in pod["volumes"]})
 
