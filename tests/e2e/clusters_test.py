@@ -34,6 +34,10 @@ WAIT_S = 300
 # Stands where srun does: each task with the variables that Slurm's manual promises.
 SRUN = """#!/bin/sh
 export SLURM_JOB_ID SLURM_NTASKS={ranks}
+if [ "$1" = --ntasks ]; then
+  shift 4
+  exec "$@"
+fi
 for task in {tasks}; do SLURM_PROCID=$task SLURM_LOCALID=$task "$@" || exit; done
 """
 SLURM = """ClusterName=one
@@ -73,11 +77,11 @@ ray.shutdown()
 """
 
 
-def block(heading, language="sh"):
-    """The first block of a section of docs/clusters.md."""
+def block(heading, language="sh", number=0):
+    """A block of a section of docs/clusters.md."""
     text = (truth.ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
     section = re.search(rf"^## {heading}\n(.*?)(?=^## )", text, re.M | re.S)[1]
-    return re.search(rf"```{language}\n(.*?)```", section, re.S)[1]
+    return re.findall(rf"```{language}\n(.*?)```", section, re.S)[number]
 
 
 def replaced(text, **words):
@@ -133,6 +137,16 @@ class ClustersTest(unittest.TestCase):
         if job is not None:
             self.assertEqual(said["job_id"], job)
 
+    def copying_script(self):
+        lines = replaced(block("Slurm", number=1), **{"/shared/runs": self.folder / "shared", "/local": self.folder / "local", "python train.py": f"python {self.folder}/train.py"})
+        return f"#!/bin/sh\n#SBATCH --ntasks-per-node={RANKS}\n{lines}"
+
+    def check_copies(self, job, said):
+        self.assertEqual(said.count("copied"), 1, said)  # once a node
+        names = [sorted(path.name for path in (self.folder / place / job).iterdir()) for place in ("local", "shared")]
+        self.assertEqual(*names)
+        self.check_traces(self.folder / "shared" / job, job)
+
     def batch_script(self):
         return replaced(block("Slurm"), **{"/shared/runs": self.folder / "runs", "--ntasks-per-node=8": f"--ntasks-per-node={RANKS}", "python train.py": f"python {self.folder}/train.py"})
 
@@ -147,6 +161,7 @@ class ClustersTest(unittest.TestCase):
         said = self.run_lines(self.batch_script(), SLURM_JOB_ID="4242")
         self.assertIn("job 4242", said)
         self.check_traces(self.folder / "runs" / "4242", "4242")
+        self.check_copies("4242", self.run_lines(self.copying_script(), SLURM_JOB_ID="4242", SLURM_NNODES="1"))
 
     # --- --full ---------------------------------------------------------------------------------------------------------------------------
 
@@ -178,16 +193,23 @@ class ClustersTest(unittest.TestCase):
             time.sleep(0.2)
         return environment
 
+    def submit(self, script, environment):
+        """The job's number, and what it printed."""
+        (self.folder / "job.sh").write_text(script)
+        done = subprocess.run(["sbatch", "--wait", "--parsable", "--output", "%j.out", "job.sh"], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        job = done.stdout.strip()
+        out = self.folder / f"{job}.out"
+        said = out.read_text() if job and out.exists() else ""
+        self.assertEqual(done.returncode, 0, done.stderr + said)
+        return job, said
+
     def test_slurm(self):
         environment = self.start_slurm()
-        (self.folder / "job.sh").write_text(self.batch_script())
-        done = subprocess.run(["sbatch", "--wait", "--parsable", "--output", "job.out", "job.sh"], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False)
-        out = (self.folder / "job.out").read_text() if (self.folder / "job.out").exists() else ""
-        self.assertEqual(done.returncode, 0, done.stderr + out)
-        job = done.stdout.strip()
-        self.assertIn(f"job {job}", out)
-        self.assertIn(f"rank {RANKS - 1} of {RANKS}", out)
+        job, said = self.submit(self.batch_script(), environment)
+        self.assertIn(f"job {job}", said)
+        self.assertIn(f"rank {RANKS - 1} of {RANKS}", said)
         self.check_traces(self.folder / "runs" / job, job)
+        self.check_copies(*self.submit(self.copying_script(), environment))
 
     def test_ray(self):
         place = SETUP.build / "ray"
