@@ -163,6 +163,16 @@ class ClustersTest(unittest.TestCase):
         self.check_traces(self.folder / "runs" / "4242", "4242")
         self.check_copies("4242", self.run_lines(self.copying_script(), SLURM_JOB_ID="4242", SLURM_NNODES="1"))
 
+    def test_upload(self):
+        """The line for object stores, into a folder in place of a bucket, which unlike a bucket must be there."""
+        line = re.search(r'^    (python -c "import fsspec.*)$', (truth.ROOT / "docs" / "clusters.md").read_text(encoding="utf-8"), re.M)[1]
+        (self.folder / "runs").mkdir()
+        (self.folder / "bucket" / "4242").mkdir(parents=True)
+        for name in ("a.r0.gmtrace", "a.r0.gmtrace.summary", "a.r1.gmtrace"):
+            (self.folder / "runs" / name).write_text(name)
+        self.run_lines(replaced(line, **{"'s3'": "'file'", "bucket/runs/4242/": f"{self.folder}/bucket/4242/", "'/runs/": f"'{self.folder}/runs/"}))
+        self.assertEqual({path.name: path.read_text() for path in (self.folder / "bucket" / "4242").iterdir()}, {path.name: path.name for path in (self.folder / "runs").iterdir()})
+
     # --- --full ---------------------------------------------------------------------------------------------------------------------------
 
     def start_slurm(self):
@@ -233,5 +243,5 @@ if __name__ == "__main__":
     parser.add_argument("--keep", action="store_true", help="leave Ray's environment there")
     SETUP, arguments, rest = truth.setup_of_tests(parser)
     KEEP = arguments.keep
-    chosen = ("test_slurm", "test_ray") if arguments.full else ("test_torchrun", "test_slurms_variables")
+    chosen = ("test_slurm", "test_ray") if arguments.full else ("test_torchrun", "test_slurms_variables", "test_upload")
     unittest.main(argv=[*rest, *([] if any(not word.startswith("-") for word in rest[1:]) else [f"ClustersTest.{name}" for name in chosen])])
