@@ -8,6 +8,8 @@
 #   lib/gpumemshim/libgpumemshim.so, lib/gpumemshim/simcuda/   private: on no search path, whatever the machine calls its library folder
 #   lib/gpumemshim/libduckdb.so                               where scripts/bootstrap could get it
 #   share/gpumemshim/simcuda/, share/gpumemshim/python/       the launcher of `gpumemshim plan`; the package gpumemshim
+#   share/gpumemshim/examples/                                traces for `gpumemshim report --example oom`
+#   share/gpumemshim/skills/                                  what an assistant loads
 #   share/man, share/bash-completion, share/zsh, share/fish   made by scripts/lib/install_pages.py
 #   share/doc/gpumemshim/                                     licences of all that is in the files
 set(GPUMEM_INSTALL_LIB lib/gpumemshim)
@@ -22,6 +24,8 @@ endfunction()
 install(FILES include/gpumemshim.h DESTINATION include)
 install(DIRECTORY python/ DESTINATION share/gpumemshim/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "*.pyi" PATTERN "*.sql" PATTERN "*.toml" PATTERN "README.md"
   PATTERN "__pycache__" EXCLUDE PATTERN "*.egg-info" EXCLUDE PATTERN "build" EXCLUDE)
+install(DIRECTORY skills DESTINATION share/gpumemshim)
+install(DIRECTORY examples/traces/ DESTINATION share/gpumemshim/examples FILES_MATCHING PATTERN "*.gmtrace")
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${GPUMEM_INSTALL_DOC})
 
 # Manual pages, completions and licences come from the installed program itself, docs/commands and the packages that were linked.

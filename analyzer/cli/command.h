@@ -61,6 +61,8 @@ class Command {
   virtual bool takes_command_line() const { return false; }
   // Whether one may follow behind "--", which Run then finds among its arguments; flags may stand anywhere before it.
   virtual bool takes_marked_command_line() const { return false; }
+  // Whether arguments name traces, so that --example NAME may stand for one.
+  virtual bool takes_traces() const { return true; }
   // Most arguments that are not flags, where takes_command_line() is false.
   virtual size_t most_arguments() const { return 1; }
 

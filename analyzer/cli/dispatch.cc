@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "cli/parsed_command.h"
 #include "cli/report_sections.h"
+#include "ledger/load/example_traces.h"
 #include "render/page.h"
 
 namespace gpumem {
@@ -158,6 +159,17 @@ std::vector<Command*> TakeSections(const CommandList& commands, std::vector<std:
   return sections;
 }
 
+int PrintExamples(const ParsedCommand& parsed, Console* console) {
+  constexpr int kNames = 15;
+  std::string text =
+      absl::StrCat(console->InWords("Traces that come with gpumemshim, of programs on a simulated GPU:"), "\n\n");
+  for (const ExampleTrace& each : ExampleTraces())
+    absl::StrAppend(&text, "  ", PadRight(std::string(each.name), kNames), console->InWords(each.about), "\n");
+  absl::StrAppend(&text, "\n  gpumemshim ", parsed.command().name(), " --example ", ExampleTraces().front().name, "\n");
+  console->Print(text);
+  return kExitFine;
+}
+
 int RunOne(Command* command, const std::vector<std::string>& arguments, const CommandList& commands, Console* console) {
   ParsedCommand parsed(command, arguments);
   if (!parsed.language().empty()) console->SetLanguage(parsed.language());
@@ -166,6 +178,7 @@ int RunOne(Command* command, const std::vector<std::string>& arguments, const Co
     console->Print(HelpOf(*command, parsed.flags(), commands, *console));
     return kExitFine;
   }
+  if (parsed.wants_examples()) return PrintExamples(parsed, console);
   for (const std::string& argument : parsed.arguments()) {
     const auto found = FindCommand(commands, argument);
     if (!command->has_sections() || found == commands.end() || !IsSection(**found)) continue;
@@ -183,6 +196,7 @@ int RunSections(const std::vector<Command*>& sections, const std::vector<std::st
     if (!section->language().empty()) console->SetLanguage(section->language());
     if (!section->problem().empty()) return UsageError(*section, console);
   }
+  if (report.sections().front()->wants_examples()) return PrintExamples(*report.sections().front(), console);
   if (!report.sections().front()->wants_help()) return report.Run(console);
   console->Print(HelpOf(*command, report.SharedFlags(), commands, *console));
   return kExitFine;

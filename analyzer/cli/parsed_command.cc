@@ -5,10 +5,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <system_error>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "ledger/load/example_traces.h"
 
 namespace gpumem {
 namespace {
@@ -53,6 +58,11 @@ ParsedCommand::ParsedCommand(Command* command, const std::vector<std::string>& a
     : command_(command), app_(std::make_unique<CLI::App>()), flags_(app_.get()) {
   app_->set_help_flag("");
   command->AddFlags(&flags_);
+  if (command->takes_traces()) {
+    app_->add_option("--example", example_, "a trace that comes with gpumemshim; alone it lists them")
+        ->group(Flags::kPlainGroup)
+        ->type_name("NAME");
+  }
   app_->add_option("--lang", language_, "language of what people read: en or zh (what LANG says)")
       ->group(Flags::kPlainGroup)
       ->type_name("LANG")
@@ -71,6 +81,7 @@ void ParsedCommand::Parse(const std::vector<std::string>& arguments) {
     std::copy_if(split.flags.begin(), split.flags.end(), std::back_inserter(comments), IsComment);
     std::erase_if(split.flags, IsComment);
   }
+  if (command_->takes_traces()) TakeExamples(&split.flags);
   try {
     std::vector<std::string> reversed(split.flags.rbegin(), split.flags.rend());  // CLI11 takes them from the back
     app_->parse(reversed);
@@ -78,7 +89,7 @@ void ParsedCommand::Parse(const std::vector<std::string>& arguments) {
     problem_ = UnknownFlag(error.what(), split.flags);
     return;
   }
-  if (wants_help_) return;
+  if (wants_help_ || wants_examples_ || !problem_.empty()) return;
   const bool takes_command_line = command_->takes_command_line();
   std::vector<std::string>& rest = arguments_ = app_->remaining();
   for (const std::string& argument : rest) {
@@ -94,6 +105,7 @@ void ParsedCommand::Parse(const std::vector<std::string>& arguments) {
   // Words after "--" that are no other program's are arguments, whatever they begin with.
   if (!command_->takes_marked_command_line())
     rest.insert(rest.end(), split.command_line.begin(), split.command_line.end());
+  MoveExamplesBehindWords();
   const size_t most = command_->most_arguments();
   if (!takes_command_line && rest.size() > most) {
     const char* hint = most == 1 ? " (one trace at a time)" : "";
@@ -103,6 +115,45 @@ void ParsedCommand::Parse(const std::vector<std::string>& arguments) {
   if (split.marked && command_->takes_marked_command_line()) {
     rest.emplace_back("--");
     rest.insert(rest.end(), split.command_line.begin(), split.command_line.end());
+  }
+}
+
+// In place of "--example oom" its file: of several traces the order tells which is which.
+void ParsedCommand::TakeExamples(std::vector<std::string>* words) {
+  constexpr absl::string_view kFlag = "--example";
+  for (auto word = words->begin(); word != words->end(); ++word) {
+    absl::string_view name = *word;
+    if (!absl::ConsumePrefix(&name, kFlag) || (!name.empty() && name[0] != '=')) continue;
+    if (absl::ConsumePrefix(&name, "=")) {
+      *word = std::string(name);
+    } else {
+      word = words->erase(word);
+      if (word == words->end() || LooksLikeFlag(*word)) {
+        wants_examples_ = true;
+        return;
+      }
+    }
+    const absl::StatusOr<std::string> path = FindExample(*word);
+    if (!path.ok()) {
+      problem_ = std::string(path.status().message());
+      return;
+    }
+    *word = *path;
+    examples_.push_back(*path);
+  }
+}
+
+// A flag may stand anywhere, but traces come after the words that say what is asked: `at --example oom step 3`. Before
+// other traces it stays.
+void ParsedCommand::MoveExamplesBehindWords() {
+  const auto is_trace = [](const std::string& word) {
+    std::error_code ignored;
+    return std::filesystem::exists(word, ignored);
+  };
+  for (size_t i = arguments_.size(); i-- > 0;) {
+    if (std::find(examples_.begin(), examples_.end(), arguments_[i]) == examples_.end()) continue;
+    for (size_t at = i; at + 1 < arguments_.size() && !is_trace(arguments_[at + 1]); ++at)
+      std::swap(arguments_[at], arguments_[at + 1]);
   }
 }
 

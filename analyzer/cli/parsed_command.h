@@ -45,6 +45,8 @@ class ParsedCommand {
   // What is wrong with the command line: "" = nothing.
   const std::string& problem() const { return problem_; }
   bool wants_help() const { return wants_help_; }
+  // --example without a name: which there are.
+  bool wants_examples() const { return wants_examples_; }
   // "en", "zh"; "" = as the environment says.
   const std::string& language() const { return language_; }
   bool Has(absl::string_view flag) const;
@@ -57,14 +59,17 @@ class ParsedCommand {
 
  private:
   void Parse(const std::vector<std::string>& arguments);
+  void TakeExamples(std::vector<std::string>* words);
+  void MoveExamplesBehindWords();
   std::string UnknownFlag(std::string text, const std::vector<std::string>& arguments) const;
 
   Command* const command_;
   std::unique_ptr<CLI::App> app_;
   Flags flags_;
-  bool wants_help_ = false;
-  std::string language_, problem_;
+  bool wants_help_ = false, wants_examples_ = false;
+  std::string language_, example_, problem_;
   std::vector<std::string> arguments_;
+  std::vector<std::string> examples_;  // files that --example named
 };
 
 // The candidate that a mistyped `word` most likely means, "" where none is near.

@@ -133,6 +133,7 @@ class PlanCommand final : public Command {
   absl::string_view name() const override { return "plan"; }
   CommandPlace place() const override { return {CommandGroup::kPredict, 1}; }
   absl::string_view summary() const override { return "predict peak and largest batch on a GPU that you do not have"; }
+  bool takes_traces() const override { return false; }
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
     return R"(Runs COMMAND with the installed PyTorch on a simulated GPU: the program and the caching allocator run for

@@ -25,6 +25,7 @@ class SimulateCommand final : public Command {
   absl::string_view name() const override { return "simulate"; }
   CommandPlace place() const override { return {CommandGroup::kPredict, 3}; }
   absl::string_view summary() const override { return "run a program on a GPU that is not there"; }
+  bool takes_traces() const override { return false; }
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
     return R"(Runs COMMAND, unmodified, on simulated CUDA: PyTorch and its allocator work as on a GPU, memory is handed out and

@@ -55,6 +55,7 @@ class SweepCommand final : public Command {
   absl::string_view name() const override { return "sweep"; }
   CommandPlace place() const override { return {CommandGroup::kPredict, 4}; }
   absl::string_view summary() const override { return "predict the peaks of many configurations"; }
+  bool takes_traces() const override { return false; }
   absl::string_view arguments() const override { return "[FLAGS] SPEC.yaml | --axis AXIS... -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
     return R"(Runs an unmodified program for every combination of values, each until its peak is stable, on a simulated GPU

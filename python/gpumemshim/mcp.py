@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The gpumemshim authors
 """A server of the Model Context Protocol: an assistant may ask gpumemshim about the traces of a folder. It only reads.
 
-    pip install 'gpumemshim[mcp]'
+    pip install mcp
     gpumemshim mcp --config /path/to/runs       the settings of a client, which starts `gpumemshim mcp /path/to/runs`
     python -m gpumemshim.mcp /path/to/runs      the same server
 
@@ -138,7 +138,7 @@ def main(words=None):
         print(f"gpumemshim.mcp: {error}", file=sys.stderr)
         return 127
     except ImportError as error:
-        print(f"gpumemshim.mcp: {error}. Install the protocol's package: pip install 'gpumemshim[mcp]'", file=sys.stderr)
+        print(f"gpumemshim.mcp: {error}. Install the protocol's package: pip install mcp", file=sys.stderr)
         return 127
     server.run()
     return 0

@@ -12,6 +12,7 @@ import subprocess
 
 COMMAND = re.compile(r"^(?:[A-Z][a-z]+)? +([a-z]+) {2,}(\S.*)$", re.M)
 FLAG = re.compile(r"^  ((?:--?[\w-]+, )*--?[\w-]+)(?: ([A-Z][^ ]*))? +(\S.*)$")
+EXAMPLE = re.compile(r"^  ([a-z]+) {2,}\S", re.M)
 # What follows is another program's command line.
 TAKES_COMMAND = ("run", "plan", "doctor", "simulate", "sweep", "replay")
 
@@ -21,6 +22,7 @@ class Flag:
     names: list  # ["-o", "--output"]
     value: str  # "FILE"; "" of a switch
     about: str
+    choices: list = dataclasses.field(default_factory=list)  # values that are known
 
 
 @dataclasses.dataclass
@@ -45,12 +47,16 @@ def read(gpumem):
     sections = COMMAND.findall(text_of(gpumem, "report"))
     commands = [Command(name, about, flags_of(text_of(gpumem, name))) for name, about in COMMAND.findall(text_of(gpumem)) + sections]
     next(command for command in commands if command.name == "report").sections = [name for name, _ in sections]
+    listed = subprocess.run([gpumem, "report", "--example"], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL).stdout
+    for flag in (flag for command in commands for flag in command.flags if flag.names == ["--example"]):
+        flag.choices = EXAMPLE.findall(listed)
     return commands
 
 
 def bash(commands):
     cases = "".join(f"    {command.name}) flags='{' '.join(name for flag in command.flags for name in flag.names)}' words='{' '.join(command.sections)}' ;;\n" for command in commands)
     names = " ".join(command.name for command in commands)
+    examples = next((" ".join(flag.choices) for command in commands for flag in command.flags if flag.choices), "")
     return f"""# gpumemshim's completion for bash. Made of gpumemshim --help.
 _gpumemshim() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} flags='' words='' i
@@ -65,6 +71,10 @@ _gpumemshim() {{
       return
     fi
   done
+  if [ "${{COMP_WORDS[COMP_CWORD - 1]}}" = --example ]; then
+    mapfile -t COMPREPLY < <(compgen -W '{examples}' -- "$cur")
+    return
+  fi
   case ${{COMP_WORDS[1]}} in
 {cases}    help) flags='{names}' words='{names}' ;;
   esac
@@ -84,7 +94,8 @@ def zsh_quoted(text, specials):
 
 def zsh_specs(flag):
     about = zsh_quoted(flag.about, "[]:\\")
-    value = f":{flag.value}:_files" if flag.value else ""
+    wanted = f"({' '.join(flag.choices)})" if flag.choices else "_files"
+    value = f":{flag.value}:{wanted}" if flag.value else ""
     return [f"'*{name}[{about}]{value}'" for name in flag.names]
 
 
@@ -123,6 +134,6 @@ def fish(commands):
         lines.append(f"complete -c gpumemshim -n __fish_use_subcommand -f -a {command.name} -d {fish_quoted(command.about)}")
         for flag in command.flags:
             names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in flag.names)
-            value = " -r" if flag.value else ""
+            value = f" -x -a {fish_quoted(' '.join(flag.choices))}" if flag.choices else " -r" if flag.value else ""
             lines.append(f"complete -c gpumemshim -n '__fish_seen_subcommand_from {command.name}' {names}{value} -d {fish_quoted(flag.about)}")
     return "\n".join(lines) + "\n"

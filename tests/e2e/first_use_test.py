@@ -7,6 +7,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -14,6 +15,7 @@ import unittest
 import truth
 
 SETUP = None
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAIN = """
 import torch
 model = torch.nn.Linear(2048, 2048).cuda()
@@ -69,6 +71,14 @@ class Answers(FirstUse):
             lines = self.ask(command, self.trace).splitlines()
             self.assertRegex(lines[0], r"^train  process \d+ on .*, simulated GPU$", command)
             self.assertEqual(lines[1], "", command)
+
+    def test_the_first_screen_of_the_readme_is_printed(self):
+        """In an empty folder, by who has neither PyTorch nor a trace."""
+        shown = re.search(r"```console\n\$ (gpumemshim report --example oom)\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+        with tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run([SETUP.gpumem, *shown[1].split()[1:]], cwd=empty, env={"PATH": "/nowhere", "LANG": "C.UTF-8", "COLUMNS": "110", "HOME": empty}, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.rstrip() + "\n", shown[2], "scripts/regen_readme writes it anew")
 
     def test_a_sweep_that_cannot_run_ends_early(self):
         (self.folder / "fails.py").write_text("import argparse; argparse.ArgumentParser().parse_args()")

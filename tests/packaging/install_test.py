@@ -91,6 +91,10 @@ class InstallTest(unittest.TestCase):
         environment = {**os.environ, "PYTHONPATH": str(self.tree / "share/gpumemshim/python"), "PYTHONDONTWRITEBYTECODE": "1"}
         self.assertEqual(text_of(sys.executable, "-c", "import gpumemshim; print(gpumemshim.recording())", env=environment, cwd=self.folder), "False\n")
 
+    def test_examples_and_the_skill_are_there(self):
+        self.assertIn("OUT OF MEMORY", text_of(self.gpumem, "report", "--example", "oom", cwd=self.folder))
+        self.assertTrue((self.tree / "share/gpumemshim/skills/gpumemshim/SKILL.md").is_file())
+
     def commands(self):
         listed = text_of(self.gpumem, "--help") + text_of(self.gpumem, "report", "--help")
         return re.findall(r"^(?:[A-Z][a-z]+)? +([a-z]+)  +\S", listed, re.M)
@@ -105,6 +109,7 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(completed("gpumemshim", "repo"), ["report"])
         self.assertEqual(completed("gpumemshim", "report", "--full"), ["--full-stacks", "--full"])
         self.assertEqual(completed("gpumemshim", "report", "frag"), ["fragmentation"])
+        self.assertEqual(completed("gpumemshim", "leaks", "--example", "l"), ["leak"])
         for command in self.commands():
             self.assertIn(command, completed("gpumemshim", command))
             self.assertIn("--help", completed("gpumemshim", command, "--h"), command)

@@ -11,6 +11,7 @@
 #include "answers/compare/diff_answer.h"
 #include "answers/ranks/ranks_report.h"
 #include "base/format.h"
+#include "ledger/load/example_traces.h"
 #include "ledger/stacks/names.h"
 #include "trace/object_table.h"
 
@@ -309,7 +310,7 @@ void AddNext(const RanksReport& report, Document* answer) {
   const auto file = [&](int rank) {
     const auto found = std::find_if(report.job.ranks.begin(), report.job.ranks.end(),
                                     [&](const RankSummary& each) { return each.rank == rank; });
-    return ShellQuoted(found->file);
+    return TraceArgument(found->file);
   };
   answer->Paragraph("  ", absl::StrCat("Next: gpumemshim diff ", file(worst.compared_to), " ", file(worst.compared),
                                        worst.moment == "peak" ? ""

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "answers/ranks/persistent.h"
 #include "answers/ranks/ranks_report.h"
 #include "base/format.h"
 
@@ -114,6 +115,15 @@ std::string Sentence(const RanksReport& report) {
   return absl::StrCat("balanced within each of ", verdict.parts, " parts of the model; by design ", which);
 }
 
+// Where it is not the median rank that others are compared with: the largest group of ranks need not hold it.
+std::string AgainstMedianText(uint64_t bytes, const RanksVerdict& verdict) {
+  const uint64_t median = MedianOf(verdict.values).bytes;
+  const uint64_t apart = std::max(bytes, median) - std::min(bytes, median);
+  if (apart <= EqualWithin(verdict.values)) return ", which holds about the median";
+  return absl::StrCat(", which holds ", FormatBytes(apart), bytes < median ? " less" : " more",
+                      " than the median rank");
+}
+
 }  // namespace
 
 std::string MomentText(const RanksVerdict& verdict) {
@@ -137,7 +147,7 @@ std::string DeviationText(const Deviation& deviation, const RanksVerdict& verdic
   if (verdict.values.size() <= 2) return text;
   const bool is_of_part = verdict.parts > 1 && !deviation.by_design;
   if (!is_of_part && deviation.compared_to != verdict.median_rank)
-    return absl::StrCat(text, ", which holds about the median,");
+    return absl::StrCat(text, AgainstMedianText(deviation.compared_to_bytes, verdict), ",");
   return absl::StrCat(text, is_of_part ? ", which has the same part of the model," : ", the median rank,");
 }
 

@@ -17,6 +17,7 @@
 #include "cli/bundle/bundle.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "ledger/load/example_traces.h"
 #include "ledger/load/find_traces.h"
 #include "render/page.h"
 
@@ -77,7 +78,7 @@ are masked in all of it, also inside the trace, which --with-trace adds. Nothing
 
  private:
   absl::StatusOr<std::string> Write(const Bundle& bundle, const std::string& trace, const std::string& folder) const {
-    const std::string beside = fs::path(trace).replace_extension(".bundle.zip").string();
+    const std::string beside = fs::path(BesideTrace(trace)).replace_extension(".bundle.zip").string();
     const std::string path = output_.empty() ? beside : output_;
     const std::string made = absl::StrCat(folder, "/bundle.zip");
     GPUMEM_RETURN_IF_ERROR(WriteZip(made, bundle.files));

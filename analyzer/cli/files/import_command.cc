@@ -31,6 +31,7 @@ class ImportCommand final : public Command {
   absl::string_view name() const override { return "import"; }
   CommandPlace place() const override { return {CommandGroup::kFiles, 1}; }
   absl::string_view summary() const override { return "a trace of PyTorch's snapshot (.pickle), or others' records"; }
+  bool takes_traces() const override { return false; }
   absl::string_view arguments() const override { return "[FLAGS] FILE..."; }
   absl::string_view help() const override {
     return R"(Writes a trace, FILE.gmtrace, from what another program recorded, also gzipped:

@@ -40,6 +40,7 @@ class CtlCommand final : public Command {
   absl::string_view name() const override { return "ctl"; }
   CommandPlace place() const override { return {CommandGroup::kLive, 3}; }
   absl::string_view summary() const override { return "list, start, stop and query running recordings"; }
+  bool takes_traces() const override { return false; }
   absl::string_view arguments() const override {
     return "[FLAGS] [PID [status|start|stop|flush|mark TEXT|snapshot "
            "TEXT|dump|tensors|gradients|gc|backtrace|owners|eval "

@@ -98,7 +98,7 @@ absl::StatusOr<std::string> FindPython(const std::string& named, const std::stri
   }
   const std::string found = lacks.empty() ? "there is no Python here (no python3 on PATH)" : absl::StrJoin(lacks, "; ");
   return absl::NotFoundError(absl::StrCat(found, ". Install the protocol's package, `pip install mcp`",
-                                          package.empty() ? " and this program's, `pip install gpumemshim`," : "",
+                                          package.empty() ? " and gpumemshim's own, which is in its wheel," : "",
                                           " into a Python of 3.10 or newer, and name it: --python ~/.venv/bin/python"));
 }
 
@@ -107,6 +107,7 @@ class McpCommand final : public Command {
   absl::string_view name() const override { return "mcp"; }
   CommandPlace place() const override { return {CommandGroup::kLive, 4}; }
   absl::string_view summary() const override { return "answer an assistant's questions about traces (MCP)"; }
+  bool takes_traces() const override { return false; }
   absl::string_view arguments() const override { return "[FLAGS] [DIR]"; }
   absl::string_view help() const override {
     return R"(Serves the Model Context Protocol on standard input and output: an assistant may ask report, at, leaks, steps,

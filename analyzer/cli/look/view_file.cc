@@ -11,15 +11,17 @@
 #include "absl/strings/strip.h"
 #include "base/output_file.h"
 #include "base/status_macros.h"
+#include "ledger/load/example_traces.h"
 
 namespace gpumem {
 
 std::string ViewPath(const std::string& asked, absl::string_view ending, const LoadedTrace& first) {
   if (!asked.empty()) return asked;
   const bool is_import = first.file != first.analysis.path;
-  const std::filesystem::path file = first.file;
-  return absl::StrCat(
-      is_import ? (file.parent_path() / file.stem()).string() : absl::StripSuffix(first.file, ".gmtrace"), ending);
+  const std::string beside = BesideTrace(first.file);
+  const std::filesystem::path file = beside;
+  return absl::StrCat(is_import ? (file.parent_path() / file.stem()).string() : absl::StripSuffix(beside, ".gmtrace"),
+                      ending);
 }
 
 absl::Status CheckViewPath(const std::string& path, const std::vector<const LoadedTrace*>& read) {

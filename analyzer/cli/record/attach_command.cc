@@ -161,6 +161,7 @@ class AttachCommand final : public Command {
   absl::string_view name() const override { return "attach"; }
   CommandPlace place() const override { return {CommandGroup::kRecord, 2}; }
   absl::string_view summary() const override { return "start or stop recording in a program that already runs"; }
+  bool takes_traces() const override { return false; }
   absl::string_view arguments() const override { return "[--stop] [FLAGS] PID | --name TEXT"; }
   absl::string_view help() const override {
     return R"(Starts recording in a running program, as if it had been started with gpumemshim run at this moment. What PyTorch

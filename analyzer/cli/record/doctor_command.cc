@@ -92,6 +92,7 @@ class DoctorCommand final : public Command {
   absl::string_view name() const override { return "doctor"; }
   CommandPlace place() const override { return {CommandGroup::kRecord, 3}; }
   absl::string_view summary() const override { return "whether this machine or program can be recorded, and why not"; }
+  bool takes_traces() const override { return false; }
   absl::string_view arguments() const override { return "[FLAGS] [PID | FILE... | -- COMMAND [ARGUMENT...]]"; }
   absl::string_view help() const override {
     return R"(Checks the library, the unwinder, the CUDA driver, LD_PRELOAD, /dev/shm and the limits of this shell.

@@ -124,6 +124,7 @@ class RunCommand final : public Command {
   absl::string_view name() const override { return "run"; }
   CommandPlace place() const override { return {CommandGroup::kRecord, 1}; }
   absl::string_view summary() const override { return "record an unmodified program"; }
+  bool takes_traces() const override { return false; }
   absl::string_view arguments() const override { return "[FLAGS] -- COMMAND [ARGUMENT...]"; }
   absl::string_view help() const override {
     return R"(Starts COMMAND with libgpumemshim.so first in LD_PRELOAD. Signals reach the program, and its exit code

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/format.h"
 #include "import/import.h"
 #include "trace/reader.h"
 #include "trace/ring/ring_file.h"
@@ -97,8 +98,14 @@ absl::StatusOr<std::string> FindTrace(const std::string& argument) {
     return absl::PermissionDeniedError(
         absl::StrCat("cannot list ", place, ": ", error.message(), ". Name the trace file."));
   if (files.empty()) {
+    const std::vector<FoundFile> others = argument.empty() ? ListOthers(place, &error) : std::vector<FoundFile>();
+    if (!others.empty())
+      return absl::NotFoundError(
+          absl::StrCat("no *.gmtrace in the working directory. To read what is here: gpumemshim ", "report ",
+                       ShellQuoted(NewestReadable(others).filename().string())));
     return absl::NotFoundError(absl::StrCat("no *.gmtrace in ", argument.empty() ? "the working directory" : argument,
-                                            ". Make one with: gpumemshim run -- python train.py", WithoutGpuText()));
+                                            ". Make one with: gpumemshim run -- python train.py", WithoutGpuText(),
+                                            ". To see an answer before: gpumemshim report --example oom"));
   }
   const fs::path newest = NewestReadable(std::move(files));
   return argument.empty() ? newest.filename().string() : newest.string();

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/format.h"
 #include "base/status_macros.h"
+#include "ledger/load/example_traces.h"
 #include "ledger/load/find_traces.h"
 #include "ledger/load/own_trace.h"
 #include "ledger/saved/import_cache.h"
@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(const LoadRequest& reques
   if (request.resolves_stacks) loaded->symbolizer->Prepare();
   loaded->source = std::make_unique<SymbolizedStacks>(&loaded->stacks, loaded->symbolizer.get());
   loaded->input = {&loaded->analysis, loaded->source.get(), request.analyze,
-                   request.place.empty() ? "" : ShellQuoted(found)};
+                   request.place.empty() ? "" : TraceArgument(found)};
   return loaded;
 }
 

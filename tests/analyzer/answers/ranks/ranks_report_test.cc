@@ -56,6 +56,13 @@ TEST_F(RanksReportTest, TheWorstRankIsNamedWithItsCause) {
       "rank 3 holds 31 MiB (31 %) more than rank 4, the median rank, at step 10: buffers at t.py:3 f, none -> 31 MiB");
 }
 
+TEST_F(RanksReportTest, WhereAllDifferTheOneComparedWithIsNotTheMedian) {
+  ranks_ = MakeRanks(4, 100 * kMiB);
+  for (const int rank : {1, 2, 3}) SetPeaks(1, 10, (100 + 100 * static_cast<uint64_t>(rank)) * kMiB, &ranks_[rank]);
+  EXPECT_THAT(Headline(), HasSubstr("rank 3 holds 300 MiB (300 %) more than rank 0, which holds 100 MiB less than the "
+                                    "median rank, at step 10"));
+}
+
 TEST_F(RanksReportTest, OfTwoRanksNoneIsTheMedian) {
   ranks_ = MakeRanks(2, 100 * kMiB);
   SetPeaks(1, 10, 131 * kMiB, &ranks_[0]);
