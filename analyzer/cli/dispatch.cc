@@ -23,7 +23,7 @@ constexpr absl::string_view kAbout = R"(gpumemshim: GPU memory profiler for PyTo
 
   gpumemshim run -- python train.py     record an unmodified program
   gpumemshim report                     the newest trace on one screen
-  gpumemshim flame                      call stacks of the peak, as an HTML page
+  gpumemshim report --example oom       of a trace that comes with it, to try
   gpumemshim leaks                      what grows, by line of code
   gpumemshim plan -- python train.py    predict the peak without a GPU
 
