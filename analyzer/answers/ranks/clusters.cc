@@ -19,9 +19,13 @@ std::vector<ValueCluster> CutAtGaps(const std::vector<RankValue>& sorted, uint64
   return clusters;
 }
 
-ValueCluster* Largest(std::vector<ValueCluster>* clusters) {
-  return &*std::max_element(clusters->begin(), clusters->end(), [](const ValueCluster& a, const ValueCluster& b) {
-    return a.members.size() < b.members.size();
+// Where several are equally large, as where all ranks differ, the one with the median says best what is usual.
+ValueCluster* Largest(const RankValue& median, std::vector<ValueCluster>* clusters) {
+  const auto has_median = [&](const ValueCluster& cluster) {
+    return median.bytes >= cluster.members.front().bytes && median.bytes <= cluster.members.back().bytes;
+  };
+  return &*std::max_element(clusters->begin(), clusters->end(), [&](const ValueCluster& a, const ValueCluster& b) {
+    return std::make_tuple(a.members.size(), has_median(a)) < std::make_tuple(b.members.size(), has_median(b));
   });
 }
 
@@ -54,7 +58,7 @@ std::vector<ValueCluster> FindClusters(std::vector<RankValue> values, uint64_t t
     const std::vector<ValueCluster> parts = WithoutFarEnds(cluster, tolerance);
     result.insert(result.end(), parts.begin(), parts.end());
   }
-  Largest(&result)->is_main = true;
+  Largest(values[(values.size() - 1) / 2], &result)->is_main = true;
   return result;
 }
 

@@ -24,7 +24,7 @@ struct RankValue {
 
 struct ValueCluster {
   std::vector<RankValue> members;  // smallest value first, then by rank
-  bool is_main = false;            // the largest one; of equally large ones the one with the smallest values
+  bool is_main = false;            // the largest one; of equally large ones that with the median, else the first
 
   const RankValue& median() const { return members[(members.size() - 1) / 2]; }  // the lower one of two
 };

@@ -56,11 +56,17 @@ TEST_F(RanksReportTest, TheWorstRankIsNamedWithItsCause) {
       "rank 3 holds 31 MiB (31 %) more than rank 4, the median rank, at step 10: buffers at t.py:3 f, none -> 31 MiB");
 }
 
-TEST_F(RanksReportTest, WhereAllDifferTheOneComparedWithIsNotTheMedian) {
+TEST_F(RanksReportTest, WhereAllDifferTheyAreComparedWithTheMedian) {
   ranks_ = MakeRanks(4, 100 * kMiB);
   for (const int rank : {1, 2, 3}) SetPeaks(1, 10, (100 + 100 * static_cast<uint64_t>(rank)) * kMiB, &ranks_[rank]);
-  EXPECT_THAT(Headline(), HasSubstr("rank 3 holds 300 MiB (300 %) more than rank 0, which holds 100 MiB less than the "
-                                    "median rank, at step 10"));
+  EXPECT_THAT(Headline(), HasSubstr("rank 3 holds 200 MiB (100 %) more than rank 1, the median rank, at step 10"));
+}
+
+TEST_F(RanksReportTest, WhatTheOthersAreComparedWithNeedNotBeTheMedian) {
+  ranks_ = MakeRanks(5, 100 * kMiB);
+  for (const int rank : {2, 3, 4}) SetPeaks(1, 10, 100 * static_cast<uint64_t>(rank) * kMiB, &ranks_[rank]);
+  EXPECT_THAT(Headline(), HasSubstr("rank 4 holds 300 MiB (300 %) more than rank"));
+  EXPECT_THAT(Headline(), HasSubstr(", which holds 100 MiB less than the median rank, at step 10"));
 }
 
 TEST_F(RanksReportTest, OfTwoRanksNoneIsTheMedian) {
