@@ -89,7 +89,7 @@ def report(trace=None, *, device=None, start=None, end=None):
     device: only this GPU. start, end: only what happened between these moments, in seconds since the first event (float), or as text: "step 10", a mark.
 
         gpumemshim.report("run.gmtrace")["verdict"]["mostly"]
-        # 'activations (63 %); top line train.py:91 compute_loss, 3.83 GiB'
+        # 'activations (63 % of the peak); top line train.py:91 compute_loss, 3.83 GiB'
     """
     return _program.ask("report", *flags(device, start, end), *where(trace))
 

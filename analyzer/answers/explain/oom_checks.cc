@@ -147,7 +147,7 @@ Check Largest(const OomEvent& oom, const ReportInput& input) {
   }
   check.outcome = CheckOutcome::kFound;
   check.evidence = absl::StrCat(line->view.site, ", ", FormatBytes(line->use.bytes), " (",
-                                ShareCell(line->use.bytes, oom.live.bytes), ") in ",
+                                ShareCell(line->use.bytes, oom.live.bytes), " of what was live) in ",
                                 FormatCountOf(line->use.count, "block", "blocks"));
   check.saving = {SavingBasis::kAtMost, line->use.bytes};
   check.action = "gpumemshim oom lists the others";

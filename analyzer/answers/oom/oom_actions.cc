@@ -156,7 +156,7 @@ class Adviser {
     if (oom_.layer != kTorchLayer || !HasPercent(oom_.values.other, oom_.values.total, 20)) return;
     Add("gpumemshim peak --measure total: who holds CUDA memory outside PyTorch",
         absl::StrCat(FormatBytes(oom_.values.other), " (", Share(oom_.values.other, oom_.values.total),
-                     ") are CUDA memory of this process that is not PyTorch's"),
+                     " of this process's) are CUDA memory of this process that is not PyTorch's"),
         oom_.values.other);
   }
 

@@ -61,7 +61,7 @@ void AddStagesOf(const Moment& moment, const ReportInput& input, size_t top, Doc
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
   answer->Gap();
   answer->Line("By stage in which it was allocated", Tone::kHeading);
-  std::vector<Page::Row> rows{{"bytes", "share", "stage"}};
+  std::vector<Page::Row> rows{{"bytes", ShareTitle(moment.Total()), "stage"}};
   for (size_t i = 0; i < Shown(sorted.size(), top); ++i)
     rows.push_back({FormatBytes(sorted[i].first), ShareCell(sorted[i].first, moment.Total()), sorted[i].second});
   answer->Cells({Align::kRight, Align::kRight, Align::kLeft}, rows);
@@ -97,7 +97,7 @@ void AddCategories(const Moment& moment, absl::string_view of, const ReportInput
                 {Tone::kPlain, absl::StrCat(has_more ? absl::StrCat(", ", FormatBytes(moment.Total()), " in all,") : "",
                                             " ", AtPeak(moment.time_ns, input),
                                             moment.step == 0 ? "" : absl::StrCat(", step ", moment.step))}});
-  std::vector<Page::Row> rows{{"bytes", "share", "blocks", "category", "evidence"}};
+  std::vector<Page::Row> rows{{"bytes", ShareTitle(moment.Total()), "blocks", "category", "evidence"}};
   for (const size_t i : CategoriesBySize(moment.categories)) {
     rows.push_back({FormatBytes(moment.categories[i]), ShareCell(moment.categories[i], moment.Total()),
                     moment.counts[i] == 0 ? "" : FormatCount(moment.counts[i]),

@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "ledger/stacks/frame_class.h"
 #include "ledger/stacks/names.h"
+#include "render/cells.h"
 
 namespace gpumem {
 namespace {
@@ -70,14 +71,13 @@ void AddBelow(const StackGroup& group, int indent, const ReportInput& input, con
   if (!callers.empty()) lines->Line({{Tone::kAside, absl::StrCat(blank, callers)}});
 }
 
-std::string SharePart(uint64_t bytes, uint64_t total) {
-  if (total == 0) return "";
-  return PadLeft(FormatPercent(static_cast<double>(bytes) / static_cast<double>(total)), 6);
-}
-
 struct Widths {
-  int bytes = 9, count = 6;
+  int bytes = 9, share = 6, count = 6;
 };
+
+std::string SharePart(uint64_t bytes, uint64_t total, const Widths& widths) {
+  return total == 0 ? "" : PadLeft(ShareCell(bytes, total), widths.share);
+}
 
 std::string RowStart(absl::string_view bytes, absl::string_view share, absl::string_view count, const Widths& widths) {
   return absl::StrCat("  ", PadLeft(bytes, widths.bytes), share.empty() ? "" : " ", share, "  ",
@@ -86,6 +86,7 @@ std::string RowStart(absl::string_view bytes, absl::string_view share, absl::str
 
 Widths Measured(const std::vector<StackGroup>& groups, size_t shown, const StackListWords& words) {
   Widths widths;
+  widths.share = DisplayWidth(ShareTitle(words.total)) + 1;
   widths.count = DisplayWidth(words.counted);
   for (size_t i = 0; i < shown; ++i) {
     widths.bytes = std::max(widths.bytes, DisplayWidth(FormatBytes(groups[i].use.bytes)));
@@ -103,7 +104,7 @@ void AddRest(const std::vector<StackGroup>& groups, size_t shown, const StackLis
     count += groups[i].use.count;
   }
   lines->Line({{Tone::kAside,
-                absl::StrCat(RowStart(FormatBytes(bytes), SharePart(bytes, words.total), FormatCount(count), widths),
+                absl::StrCat(RowStart(FormatBytes(bytes), SharePart(bytes, words.total, widths), FormatCount(count), widths),
                              "in ", FormatCountOf(groups.size() - shown, "smaller entry", "smaller entries"))}});
 }
 
@@ -113,13 +114,13 @@ Document StackLines(const std::vector<StackUse>& stacks, const StackListWords& w
   const std::vector<StackGroup> groups = GroupStacks(stacks, input, options.by_stack);
   const size_t shown = Shown(groups.size(), options.top);
   const Widths widths = Measured(groups, shown, words);
-  const std::string share = words.total == 0 ? "" : PadLeft("share", 6);
+  const std::string share = words.total == 0 ? "" : PadLeft(ShareTitle(words.total), widths.share);
   const std::string heading = RowStart("bytes", share, words.counted, widths);
   const int indent = DisplayWidth(heading) + 2;
   lines.Line({{Tone::kAside, absl::StrCat(heading, words.who)}});
   for (size_t i = 0; i < shown; ++i) {
     const StackGroup& group = groups[i];
-    const std::string start = RowStart(FormatBytes(group.use.bytes), SharePart(group.use.bytes, words.total),
+    const std::string start = RowStart(FormatBytes(group.use.bytes), SharePart(group.use.bytes, words.total, widths),
                                        FormatCount(group.use.count), widths);
     const std::string more = group.stacks > 1 ? absl::StrCat("  (", FormatCount(group.stacks), " stacks)") : "";
     lines.Line({{Tone::kPlain, start}, {Tone::kHeading, group.view.site}, {Tone::kAside, more}});

@@ -178,7 +178,7 @@ std::vector<AnswerColumn<ParameterGroup>> GroupColumns(uint64_t all_bytes, const
     columns.emplace_back(sum.key, sum.title, sum.unit, sum.meaning,
                          [of = sum.of](const ParameterGroup& group) { return of(group.sums); });
     if (sum.title != "bytes") continue;
-    columns.emplace_back("", "share", Unit::kCount, "", nullptr,
+    columns.emplace_back("", ShareTitle(all_bytes), Unit::kCount, "", nullptr,
                          [=](const ParameterGroup& group) { return ShareCell(group.sums.parameter_bytes, all_bytes); });
   }
   AddSettingColumns(title == kOptimizerTitle, &columns);
@@ -249,7 +249,7 @@ std::vector<AnswerColumn<KnownParameter>> ParameterColumns(const ObjectTable& ob
   std::vector<AnswerColumn<KnownParameter>> columns = IdentityColumns(objects, of);
   const std::vector<AnswerColumn<KnownParameter>> shown = {
       {"bytes", "bytes", Unit::kBytes, "of its data", [](const KnownParameter& each) { return each.row->bytes; }},
-      {"", "share", Unit::kCount, "", nullptr,
+      {"", ShareTitle(all_bytes), Unit::kCount, "", nullptr,
        [=](const KnownParameter& each) { return ShareCell(each.row->bytes, all_bytes); }},
       {"gradient_bytes", "gradient", Unit::kBytesOrDash, kTensors,
        [](const KnownParameter& each) { return each.row->gradient_bytes; }},

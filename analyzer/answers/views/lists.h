@@ -16,14 +16,21 @@
 #include "answers/views/location_table.h"
 #include "answers/views/size_histogram.h"
 #include "answers/views/view_input.h"
+#include "render/cells.h"
 #include "render/document.h"
 
 namespace gpumem {
 
-// Of `whole`, for people alone.
+// Of `whole` bytes, or of `whole` things, for people alone.
 template <typename Row, typename Part>
 AnswerColumn<Row> ShareColumn(uint64_t whole, Part part) {
-  return {"", "share", Unit::kShare, "", [=](const Row& row) { return Datum::Share(part(row), whole); }};
+  return {"", ShareTitle(whole), Unit::kShare, "", [=](const Row& row) { return Datum::Share(part(row), whole); }};
+}
+template <typename Row, typename Part>
+AnswerColumn<Row> CountShareColumn(uint64_t whole, Part part) {
+  AnswerColumn<Row> column = ShareColumn<Row>(whole, part);
+  column.title = ShareTitleOfCount(whole);
+  return column;
 }
 
 // The columns of a list of lines, with shares of `whole`.

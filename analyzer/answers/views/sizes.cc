@@ -22,7 +22,7 @@ std::vector<AnswerColumn<SizeBucket>> BucketColumns(const SizeHistogram& histogr
        [](const SizeBucket& bucket) { return absl::StrCat(FormatBytes(bucket.from), " to ", FormatBytes(bucket.to)); }},
       {"below_bytes", "", Unit::kBytes, kLimits, [](const SizeBucket& bucket) { return bucket.to; }},
       {"count", "count", Unit::kCount, kWeight, [](const SizeBucket& bucket) { return bucket.weight.count; }},
-      ShareColumn<SizeBucket>(whole.count, [](const SizeBucket& bucket) { return bucket.weight.count; }),
+      CountShareColumn<SizeBucket>(whole.count, [](const SizeBucket& bucket) { return bucket.weight.count; }),
       {"bytes", "bytes", Unit::kBytes, kWeight, [](const SizeBucket& bucket) { return bucket.weight.bytes; }},
       ShareColumn<SizeBucket>(whole.bytes, [](const SizeBucket& bucket) { return bucket.weight.bytes; }),
       {"", kNoTitle, Unit::kBar, "", [=](const SizeBucket& bucket) { return Datum::Share(bucket.weight.count, most); }},
@@ -35,7 +35,7 @@ std::vector<AnswerColumn<SizeWeight>> SizeColumns(const Weight& whole) {
       {"bytes", "bytes", Unit::kBytes, kWeight, [](const SizeWeight& size) { return size.weight.bytes; }},
       ShareColumn<SizeWeight>(whole.bytes, [](const SizeWeight& size) { return size.weight.bytes; }),
       {"count", "count", Unit::kCount, kWeight, [](const SizeWeight& size) { return size.weight.count; }},
-      {"size_bytes", "of", Unit::kText, "of each", [](const SizeWeight& size) { return size.size; },
+      {"size_bytes", "size", Unit::kText, "of each", [](const SizeWeight& size) { return size.size; },
        [](const SizeWeight& size) { return absl::StrCat(FormatBytes(size.size), " each"); }},
   };
 }
@@ -45,7 +45,7 @@ std::vector<AnswerColumn<Location>> LineColumns(const Weight& whole) {
       {"", "bytes", Unit::kBytes, "", [](const Location& line) { return line.self.bytes; }},
       ShareColumn<Location>(whole.bytes, [](const Location& line) { return line.self.bytes; }),
       {"", "count", Unit::kCount, "", [](const Location& line) { return line.self.count; }},
-      ShareColumn<Location>(whole.count, [](const Location& line) { return line.self.count; }),
+      CountShareColumn<Location>(whole.count, [](const Location& line) { return line.self.count; }),
       {"", "line", Unit::kText, "", [](const Location& line) { return line.name; }},
   };
 }

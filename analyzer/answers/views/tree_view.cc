@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "render/cells.h"
 
 namespace gpumem {
 namespace {
@@ -23,10 +24,15 @@ double Share(uint64_t part, uint64_t whole) {
 class TreeText {
  public:
   TreeText(const StackTree& tree, const ViewInput& input, const TreeOptions& options, const TextStyle& style)
-      : tree_(tree), input_(input), options_(options), style_(style), whole_(Figure(input.aggregated->all)) {}
+      : tree_(tree),
+        input_(input),
+        options_(options),
+        style_(style),
+        whole_(Figure(input.aggregated->all)),
+        share_title_(options.by_count ? ShareTitleOfCount(whole_) : ShareTitle(whole_)) {}
 
   Document Lines() {
-    lines_.Line(absl::StrCat(PadLeft("bytes", 11), PadLeft("share", 8), PadLeft("count", 11)), Tone::kAside);
+    lines_.Line(absl::StrCat(PadLeft("bytes", 11), "  ", share_title_, PadLeft("count", 11)), Tone::kAside);
     PushChildren(StackTree::kRoot, "");
     while (!open_.empty()) {
       const Step step = open_.back();
@@ -105,7 +111,7 @@ class TreeText {
 
   std::string Numbers(const Weight& weight) const {
     return absl::StrCat(PadLeft(FormatBytes(weight.bytes), 11),
-                        PadLeft(FormatPercent(Share(Figure(weight), whole_)), 8),
+                        PadLeft(FormatPercent(Share(Figure(weight), whole_)), DisplayWidth(share_title_) + 2),
                         PadLeft(FormatCount(weight.count), 11), "  ");
   }
 
@@ -169,6 +175,7 @@ class TreeText {
   TextStyle style_;
   Document lines_;
   uint64_t whole_;
+  std::string share_title_;
   std::vector<Step> open_;
   uint64_t not_shown_ = 0;
 };

@@ -118,7 +118,7 @@ class MomentTable {
     if (rest > 0) rows.push({name: null, bytes: rest, blocks: 0, largest: 0});
     new SortedTable(this.box, [
       bytesColumn('bytes', (row) => row.bytes, {bar: (row) => row.bytes / bytes}),
-      numberColumn('share', (row) => row.bytes, (row) => formatPercent(row.bytes, bytes)),
+      numberColumn(bytes > 0 ? t('of {b}', {b: formatBytes(bytes)}) : 'share', (row) => row.bytes, (row) => formatPercent(row.bytes, bytes)),
       numberColumn('blocks', (row) => row.blocks, (row) => (row.name === null ? '' : formatCount(row.blocks))),
       bytesColumn('largest', (row) => row.largest, {text: (row) => (row.largest === 0 ? '' : formatBytes(row.largest))}),
       textColumn(by, (row) => (row.name === null ? t('smaller blocks, in sums only') : nameIn(by, row.name)), NAME),

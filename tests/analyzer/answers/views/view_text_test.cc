@@ -73,10 +73,10 @@ std::string TreeOf(Example* example, const TreeOptions& options, int width = 100
 TEST(TreeText, DrawsBranchesAndCollapsesChains) {
   Example example;
   EXPECT_EQ(TreeOf(&example, {}),
-            "      bytes   share      count\n"
-            "   9.77 KiB   100 %         10  train.py:9 main \u203a train.py:5 step\n"
-            "   5.86 KiB    60 %          2  \u251c m.py:2 b \u203a m.py:3 c\n"
-            "   3.90 KiB    40 %          1  \u2514 m.py:7 x;\\x1b[31my\n"
+            "      bytes  of 9.77 KiB      count\n"
+            "   9.77 KiB        100 %         10  train.py:9 main \u203a train.py:5 step\n"
+            "   5.86 KiB         60 %          2  \u251c m.py:2 b \u203a m.py:3 c\n"
+            "   3.90 KiB         40 %          1  \u2514 m.py:7 x;\\x1b[31my\n"
             "  1 branch below 1.0 % not shown: --percent-limit 0 shows all\n");
 }
 
@@ -98,7 +98,7 @@ TEST(TreeText, SumsUpSmallBranchesThatAreLargeTogether) {
   options.percent_limit = 50;
   EXPECT_THAT(TreeOf(&example, options), Not(HasSubstr("smaller")));
   options.percent_limit = 40;
-  EXPECT_THAT(TreeOf(&example, options), HasSubstr("   3.91 KiB    40 %          8  \u2514 in 2 smaller branches\n"));
+  EXPECT_THAT(TreeOf(&example, options), HasSubstr("   3.91 KiB         40 %          8  \u2514 in 2 smaller branches\n"));
 }
 
 TEST(TreeText, SortsByCount) {
@@ -186,9 +186,9 @@ TEST(StackTable, ListsStacksFromTheirEnd) {
   const ViewInput input = example.input();
   Draw(StacksAnswer(tree, rows, 2, input), &page);
   EXPECT_THAT(page.text(),
-              EndsWith("     bytes  share  count  stack\n"
-                       "      10 B  0.1 %      7  (smaller stacks)\n"
-                       "  5.86 KiB   60 %      2  m.py:3 c <- m.py:2 b <- train.py:5 step <- train.py:9 main\n"
+              EndsWith("     bytes  of 9.77 KiB  count  stack\n"
+                       "      10 B        0.1 %      7  (smaller stacks)\n"
+                       "  5.86 KiB         60 %      2  m.py:3 c <- m.py:2 b <- train.py:5 step <- train.py:9 main\n"
                        "  1 more with 3.90 KiB: --top 0\n"));
 }
 
