@@ -76,6 +76,7 @@ LiveDevice TraceFollower::DeviceOf(uint32_t slot) const {
   if (const DeviceStatement* const said = tally_.statement(slot)) {
     device.used = said->used;
     device.own = said->own;
+    device.others = said->others;
     device.said_ns = said->time_ns;
   }
   return device;
@@ -163,7 +164,7 @@ void TraceFollower::AddSteps(LiveProcess* frame) const {
   outlook.overhead = outlook.beside = device->now.other;
   if (const DeviceStatement* const said = tally_.statement(SlotOfDevice(device->device))) {
     if (said->own && *said->own > said->reserved) outlook.overhead = *said->own - said->reserved;
-    outlook.overhead += said->others;
+    for (const OtherProcess& other : said->others) outlook.overhead += other.bytes == kNotStated ? 0 : other.bytes;
   }
   if (device->capacity > outlook.overhead)
     outlook.limit.low = outlook.limit.high = static_cast<double>(device->capacity - outlook.overhead);

@@ -18,6 +18,7 @@
 #include "base/utf8.h"
 #include "ledger/stacks/names.h"
 #include "live/live_view.h"
+#include "render/cells.h"
 #include "render/sparkline.h"
 
 namespace gpumem {
@@ -209,17 +210,31 @@ void AddBar(const LiveDevice& device, Drawing* out) {
             {Tone::kPlain, "]"}});
 }
 
+// "  beside it  vllm (pid 4711) 3.25 GiB, python (pid 4712) and 2 more"
+std::string OthersText(const LiveDevice& device) {
+  constexpr size_t kMostNamed = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(device.others.size(), kMostNamed); ++i) {
+    const OtherProcess& other = device.others[i];
+    absl::StrAppend(&text, i == 0 ? "  beside it  " : ", ", other.name.empty() ? "a process" : other.name, " (pid ",
+                    other.pid, ")", other.bytes == kNotStated ? "" : absl::StrCat(" ", FormatBytes(other.bytes)));
+  }
+  if (device.others.size() > kMostNamed) absl::StrAppend(&text, " and ", device.others.size() - kMostNamed, " more");
+  return text;
+}
+
 void AddDevice(const LiveDevice& device, bool with_bar, Drawing* out) {
   std::string text =
       absl::StrCat(" allocated ", FormatBytes(device.now.allocated), "  reserved ", FormatBytes(device.now.reserved));
   if (device.now.other != 0) absl::StrAppend(&text, "  other ", FormatBytes(device.now.other));
   if (device.used) absl::StrAppend(&text, "  GPU in use ", FormatBytes(*device.used));
-  if (device.capacity != 0) absl::StrAppend(&text, "  of ", FormatBytes(device.capacity));
+  if (device.capacity != 0) absl::StrAppend(&text, "  capacity ", FormatBytes(device.capacity));
   if (device.is_unsure) absl::StrAppend(&text, "  (events are missing: not sure)");
   std::vector<Span> spans{{Tone::kHeading, DeviceLabel(device.device)}, {Tone::kPlain, text}};
   if (out->columns() > 110 && !device.name.empty()) spans.push_back({Tone::kAside, absl::StrCat("  ", device.name)});
   out->Add(spans);
   if (with_bar) AddBar(device, out);
+  if (const std::string others = OthersText(device); !others.empty()) out->Add(others, Tone::kAside);
 }
 
 const LiveDevice* ShownDevice(const LiveProcess& process) {
@@ -343,18 +358,18 @@ void AddLines(const LiveProcess& process, const LiveView& view, size_t rows, Dra
     absl::StrAppend(&who, "  (holding \"", filter, "\": ", lines.size(), " of ", process.lines.size(), ")");
   const bool changes = process.changes_since_ns != 0;
   const bool is_wide = out->columns() >= 100;
+  const std::string of = ShareTitle(process.lines_bytes);
+  const int share_width = DisplayWidth(of);
   const auto row = [&](const std::string& bytes, const std::string& share, const std::string& change,
                        const std::string& blocks, const std::string& category) {
-    return absl::StrCat(PadLeft(bytes, 10), PadLeft(share, 7), changes ? PadLeft(change, 11) : "", PadLeft(blocks, 10),
+    return absl::StrCat(PadLeft(bytes, 10), "  ", PadLeft(share, share_width), changes ? PadLeft(change, 11) : "", PadLeft(blocks, 10),
                         "  ", is_wide ? PadRight(category, 20) : "");
   };
   if (changes) absl::StrAppend(&who, "  (change: in ", FormatTime(process.now_ns - process.changes_since_ns), ")");
-  out->Add({{Tone::kAside, absl::StrCat(row("bytes", "share", "change", "blocks", "category"), who)}});
+  out->Add({{Tone::kAside, absl::StrCat(row("bytes", of, "change", "blocks", "category"), who)}});
   for (size_t i = 0; i < std::min(lines.size(), rows - 1); ++i) {
     const LiveLine& line = lines[i];
-    const double share =
-        process.lines_bytes == 0 ? 0 : static_cast<double>(line.bytes) / static_cast<double>(process.lines_bytes);
-    out->Add({{Tone::kPlain, row(FormatBytesAligned(line.bytes), FormatPercent(share), ChangeText(line),
+    out->Add({{Tone::kPlain, row(FormatBytesAligned(line.bytes), ShareCell(line.bytes, process.lines_bytes), ChangeText(line),
                                  FormatCount(line.blocks), std::string(CategoryTitle(line.category)))},
               {Tone::kHeading, line.site},
               {Tone::kAside, line.through.empty() ? "" : absl::StrCat("  ", line.through)}});
@@ -373,12 +388,15 @@ void AddHelp(Drawing* out) {
     out->Add(line);
 }
 
-// What the other parts leave, up to a third of the screen.
+// A third of the screen, if at least ten lines of code have room beside it; all that a short list leaves.
 size_t CurveRows(const LiveProcess& process, size_t foot, const Drawing& out) {
   constexpr size_t kOthers = 7, kMostLines = 10, kLeast = 3;
   if (!out.has_screen()) return 6;
-  const size_t left = out.Left(foot), wanted = kOthers + std::min(process.lines.size(), kMostLines);
-  return left < kLeast + kOthers ? 0 : std::min(std::max(left - std::min(left, wanted), kLeast), left / 3 + 1);
+  const size_t left = out.Left(foot);
+  if (left < kLeast + kOthers) return 0;
+  const auto beside = [&](size_t lines) { return left - std::min(left, kOthers + lines); };
+  const size_t third = std::min(beside(std::min(process.lines.size(), kMostLines)), left / 3 + 1);
+  return std::max({third, beside(process.lines.size()), kLeast});
 }
 
 std::string FootOf(const LiveView& view) {

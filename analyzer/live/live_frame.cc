@@ -15,10 +15,22 @@ namespace {
 
 using LiveColumn = AnswerColumn<LiveDevice>;
 
+Datum OthersDatum(const std::vector<OtherProcess>& others) {
+  std::vector<Datum> listed;
+  for (const OtherProcess& other : others) {
+    listed.push_back(Datum::Object({{"pid", other.pid},
+                                    {"name", Datum::TextOrNull(other.name)},
+                                    {"used_bytes", Datum::If(other.bytes != kNotStated, other.bytes)}},
+                                   JsonLayout::kOneLine));
+  }
+  return Datum::List(std::move(listed));
+}
+
 std::vector<LiveColumn> DeviceColumns(const LiveProcess& process) {
   constexpr char kNow[] =
       "`allocated_bytes`, `reserved_bytes`, `other_bytes`, `total_bytes`: at the newest event; each one's highest";
-  constexpr char kSaid[] = "what the device said last: in use by all processes, by this one; null = it did not";
+  constexpr char kSaid[] = "what the device said last: in use by all processes, by this one, and the other processes that it named: objects "
+      "with `pid`, `name`, `used_bytes`; null = it did not";
   return {{"device", "of `devices`: which it is; of a process: the GPU that what follows is of", &LiveDevice::device},
           {"name", "of a device; null = not known",
            [](const LiveDevice& device) { return Datum::TextOrNull(device.name); }},
@@ -31,6 +43,7 @@ std::vector<LiveColumn> DeviceColumns(const LiveProcess& process) {
           {"unsure", "events are missing, and PyTorch has not said its totals since", &LiveDevice::is_unsure},
           {"device_used_bytes", kSaid, &LiveDevice::used},
           {"process_used_bytes", kSaid, &LiveDevice::own},
+          {"others", kSaid, [](const LiveDevice& device) { return OthersDatum(device.others); }},
           {"curve", "at most 240 points, each with the maxima around it", [&process](const LiveDevice& device) {
              std::vector<Datum> points;
              for (const TimelinePoint& point : device.curve) {

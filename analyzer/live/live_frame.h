@@ -29,6 +29,7 @@ struct LiveDevice {
   bool is_unsure = false;               // behind a gap, until PyTorch says its totals again
   std::optional<uint64_t> used;         // of the device, by all processes, as it said last
   std::optional<uint64_t> own;          // by this process, as nvidia-smi shows
+  std::vector<OtherProcess> others;     // other processes that it named then, largest first; some may be left out
   uint64_t said_ns = 0;                 // when it said so
   std::vector<TimelinePoint> curve;     // absolute times (LiveProcess::origin_ns)
 };

@@ -102,7 +102,8 @@ void LiveTally::TakeCounters(const trace::Counters& counters) {
     if (device.has_used_bytes()) said.used = device.used_bytes();
     if (device.has_own_bytes()) said.own = device.own_bytes();
     said.total = device.total_bytes();
-    for (const trace::DeviceProcess& other : device.others()) said.others += other.used_bytes();
+    for (const trace::DeviceProcess& other : device.others())
+      said.others.push_back({other.pid(), other.name(), other.has_used_bytes() ? other.used_bytes() : kNotStated});
     said.time_ns = counters.time_ns();
   }
   if (counters.devices_size() != 0) statements_ns_ = counters.time_ns();

@@ -69,7 +69,8 @@ struct LiveFocus {
 // What a device said of itself last.
 struct DeviceStatement {
   std::optional<uint64_t> used, own;
-  uint64_t total = 0, others = 0;  // others: of the other processes that it named
+  uint64_t total = 0;
+  std::vector<OtherProcess> others;  // that it named, largest first
   uint64_t time_ns = 0;
   uint64_t reserved = 0;  // of PyTorch, as the replay had it then
 };

@@ -36,6 +36,8 @@ class PageWords {
   void AddCell(absl::string_view text);
   // The texts for people in what a command's --json says: headlines, remarks, states. What is no JSON has none.
   void AddAnswer(absl::string_view json);
+  // English -> Chinese, of what there is so far.
+  const std::map<std::string, std::string>& chinese() const { return found_; }
   // The member "words" of the object that is open.
   void Write(JsonWriter* json) const;
 

@@ -108,7 +108,7 @@ class LongRunTest(unittest.TestCase):
                 if 10000 <= event < 10200:
                     seen[event] = (kind, size)
         self.assertEqual(seen, events_of(self.trace, 10000, 10199))
-        for wrong in ("5-5", "9-1", "0-4097", "a-b", "-1-5"):
+        for wrong in ("5-5", "9-1", "", "%00-5", "1-2%00", "0-4097", "a-b", "-1-5"):
             done = subprocess.run([html_test.SETUP.gpumem, "html", "--json", f"--events={wrong}", str(self.trace)], capture_output=True, timeout=WAIT_S)
             self.assertEqual(done.returncode, 2, wrong)
 
@@ -146,6 +146,8 @@ class LongRunTest(unittest.TestCase):
         status, body = ask("10000-10200")
         self.assertEqual(status, 200)
         self.assertEqual(json.loads(zlib.decompress(body)), html_test.SETUP.answer("html", self.trace, "--events", "10000-10200"))
+        self.assertEqual(ask("20000-20100")[0], 200)
+        self.assertEqual(ask("10000-10200"), (200, body), "who comes back gets the same")
 
 
 if __name__ == "__main__":

@@ -90,6 +90,27 @@ class OverlayTest(html_test.PageTest):
             self.page = before
             page.close()
 
+    def test_zoom_outlives_what_draws_the_page_anew(self):
+        """As `serve` does with newer data, a change of theme, and a link."""
+        self.page.evaluate("(() => { const o = document.getElementById('overlay'), r = o.getBoundingClientRect();"
+                           " o.dispatchEvent(new WheelEvent('wheel', {clientX: r.left + r.width / 2, clientY: r.top + 50, deltaY: -120, cancelable: true})); })()")
+        self.page.settle()
+        address = self.page.evaluate("location.hash")
+        self.assertRegex(address, "left=[0-9.]+&right=[0-9.]+")
+        self.page.evaluate("document.getElementById('theme').click()")
+        self.page.settle()
+        self.assertEqual(self.page.evaluate("location.hash.split('&').filter((part) => /^(left|right)=/.test(part)).join('&')"),
+                         "&".join(part for part in address.split("&") if part.startswith(("left=", "right="))))
+        again = html_test.SETUP.browser.open(self.path, address)
+        try:
+            again.settle()
+            again.evaluate("document.getElementById('theme').click()")
+            self.assertRegex(again.evaluate("location.hash"), "left=[0-9.]+&right=[0-9.]+")
+        finally:
+            again.close()
+        self.switch("time")
+        self.assertNotIn("left=", self.page.evaluate("location.hash"), "another axis is seen whole")
+
     def test_the_picture_is_saved_whole(self):
         svg = self.page.evaluate("(async () => { let made; const before = URL.createObjectURL; URL.createObjectURL = (blob) => (made = blob, before.call(URL, blob));"
                                  " HTMLAnchorElement.prototype.click = () => {}; document.getElementById('svg').click(); return made.text(); })()")

@@ -15,9 +15,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "live/live_frame.h"
@@ -27,6 +29,7 @@
 #include "live/serve/single_events.h"
 #include "render/draw.h"
 #include "web/event_windows.h"
+#include "web/page_words.h"
 #include "web/report_page.h"
 
 namespace gpumem {
@@ -64,6 +67,17 @@ std::string SignatureOf(const LiveFrame& frame) {
   return signature;
 }
 
+// What `live --json` says, and the words for what it says to people: a forecast is worded anew each second.
+std::string FrameText(const LiveFrame& frame) {
+  Document document = LiveDocument(frame);
+  PageWords words("");
+  words.AddAnswer(ToJson(document, JsonLayout::kOneLine));
+  std::vector<Member> chinese;
+  for (const auto& [english, said] : words.chinese()) chinese.push_back({english, said});
+  document.Field("words", Datum::Object({{"zh", Datum::Object(std::move(chinese), JsonLayout::kOneLine)}}), "");
+  return ToJson(document, JsonLayout::kOneLine);
+}
+
 void Reply(evhttp_request* request, int code, const char* reason, const char* type, absl::string_view body) {
   const Buffer buffer(evbuffer_new());
   evbuffer_add(buffer.get(), body.data(), body.size());
@@ -75,11 +89,11 @@ void ReplyText(evhttp_request* request, int code, const char* reason, absl::stri
   Reply(request, code, reason, "text/plain; charset=utf-8", absl::StrCat(text, "\n"));
 }
 
-// What the request's address says behind its "?"; "" = nothing.
-std::string Asked(const char* name, evhttp_request* request) {
+// What the request's address says behind its "?"; nothing where the name is not there.
+std::optional<std::string> Asked(const char* name, evhttp_request* request) {
   const char* const query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
   evkeyvalq values{};
-  std::string text;
+  std::optional<std::string> text;
   if (query != nullptr && evhttp_parse_query_str(query, &values) == 0) {
     const char* const value = evhttp_find_header(&values, name);
     if (value != nullptr) text = value;
@@ -92,7 +106,13 @@ std::string Asked(const char* name, evhttp_request* request) {
 std::string AskedToken(evhttp_request* request) {
   const char* const bearer = evhttp_find_header(evhttp_request_get_input_headers(request), "Authorization");
   absl::string_view given = bearer == nullptr ? "" : bearer;
-  return absl::ConsumePrefix(&given, "Bearer ") ? std::string(given) : Asked("token", request);
+  return absl::ConsumePrefix(&given, "Bearer ") ? std::string(given) : Asked("token", request).value_or("");
+}
+
+// An encoded NUL would cut a value off: "%00-5" would read as nothing, "1-5%00" as 1-5.
+bool HasNul(evhttp_request* request) {
+  const char* const query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
+  return query != nullptr && absl::StrContains(query, "%00");
 }
 
 class Server final : public LiveServer {
@@ -178,6 +198,7 @@ void Server::Answer(evhttp_request* request) {
                      "\"Authorization: Bearer TOKEN\".");
   }
   connections_->Trust(request);
+  if (HasNul(request)) return ReplyText(request, HTTP_BADREQUEST, "Bad Request", "An address cannot hold %00.");
   const char* const path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
   AnswerPath(path == nullptr ? "" : path, request);
 }
@@ -198,16 +219,15 @@ void Server::AnswerPath(const std::string& path, evhttp_request* request) {
   } else if (path == "/events") {
     listeners_.Open(request);
     if (worker_->frames() != 0)
-      listeners_.SendTo(request, "frame", ToJson(LiveDocument(*worker_->frame()), JsonLayout::kOneLine));
+      listeners_.SendTo(request, "frame", FrameText(*worker_->frame()));
   } else {
     ReplyText(request, HTTP_NOTFOUND, "Not Found", "There are /, /data, /events, /live and /metrics.");
   }
 }
 
 void Server::AnswerData(evhttp_request* request) {
-  const std::string events = Asked("events", request);
-  if (!events.empty()) {
-    const absl::StatusOr<EventRange> range = ParseEventRange(events);
+  if (const std::optional<std::string> events = Asked("events", request); events.has_value()) {
+    const absl::StatusOr<EventRange> range = ParseEventRange(*events);
     if (!range.ok()) return ReplyText(request, HTTP_BADREQUEST, "Bad Request", range.status().message());
     // As it was read: "01-2" and "1-2" are one.
     if (single_events_.Ask(absl::StrCat(range->from, "-", range->until), request)) return;
@@ -245,8 +265,9 @@ void Server::LookAtPage() {
   const std::shared_ptr<const LiveFrame> frame = worker_->frame();
   std::vector<std::string> traces;
   for (const LiveProcess& process : frame->processes) traces.push_back(process.file);
-  single_events_.Look(traces, [this](const MadePage& page, evhttp_request* request) { SendData(page, request); });
   std::string signature = SignatureOf(*frame);
+  single_events_.Look(traces, signature,
+                      [this](const MadePage& page, evhttp_request* request) { SendData(page, request); });
   if (!PageIsDue(*frame, signature)) return;
   signature_ = std::move(signature);
   maker_->Want(traces, "");
@@ -259,7 +280,7 @@ void Server::Look() {
   const uint64_t frames = worker_->frames();
   if (frames == frames_sent_) return;
   frames_sent_ = frames;
-  if (!listeners_.empty()) listeners_.Send("frame", ToJson(LiveDocument(*worker_->frame()), JsonLayout::kOneLine));
+  if (!listeners_.empty()) listeners_.Send("frame", FrameText(*worker_->frame()));
 }
 
 absl::Status Server::Serve() {

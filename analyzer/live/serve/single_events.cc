@@ -23,17 +23,28 @@ bool SingleEvents::Ask(const std::string& events, evhttp_request* request) {
   return true;
 }
 
-void SingleEvents::Look(const std::vector<std::string>& traces, const Send& send) {
+void SingleEvents::Answer(const MadePage& page, const Send& send) {
+  for (Stretch& stretch : waiting_) {
+    if (stretch.events != page.events) continue;
+    for (evhttp_request* const request : stretch.requests.Take()) send(page, request);
+  }
+}
+
+void SingleEvents::Look(const std::vector<std::string>& traces, const std::string& signature, const Send& send) {
+  if (signature != signature_) kept_.clear();
+  signature_ = signature;
   const std::shared_ptr<const MadePage> made = maker_->made();
   if (made->number != sent_) {
     sent_ = made->number;
-    for (Stretch& stretch : waiting_) {
-      if (stretch.events != made->events) continue;
-      for (evhttp_request* const request : stretch.requests.Take()) send(*made, request);
-    }
+    Answer(*made, send);
+    if (made->problem.empty() && asked_signature_ == signature) kept_.push_front(made);
+    if (kept_.size() > kMostKept) kept_.pop_back();
   }
+  for (const std::shared_ptr<const MadePage>& page : kept_) Answer(*page, send);
   waiting_.remove_if([](const Stretch& stretch) { return stretch.requests.empty(); });
-  if (!waiting_.empty() && !traces.empty() && !maker_->is_busy()) maker_->Want(traces, waiting_.front().events);
+  if (waiting_.empty() || traces.empty() || maker_->is_busy()) return;
+  asked_signature_ = signature;
+  maker_->Want(traces, waiting_.front().events);
 }
 
 }  // namespace gpumem

@@ -14,6 +14,11 @@ function takeWords(data) {
   words = Object.fromEntries(Object.entries(data.words ?? {}).map(([each, table]) => [each, new Map(Object.entries(table))]));
 }
 
+// Of what was worded since.
+function addWords(data) {
+  for (const [each, table] of Object.entries(data.words ?? {})) words[each] = new Map([...(words[each] ?? []), ...Object.entries(table)]);
+}
+
 // Of "{n} block[s]" with {n: 3}: "3 blocks". [s] and [was|were] go by n.
 function t(text, holes) {
   const said = words[language]?.get(text) ?? text;

@@ -40,11 +40,17 @@ function readAddress(traces, choice) {
   choice.block = asked.has('block') ? number('block', trace.blocks.count - 1) : -1;
   choice.axis = one('axis', OVERLAY_AXES, OVERLAY_AXES[0]);
   choice.at = asked.has('at') && Number.isFinite(Number(asked.get('at'))) ? Number(asked.get('at')) : null;
+  choice.span = viewOf(asked, ['left', 'right']);
   choice.gapBy = one('gap', GAP_BY, GAP_BY[0]);
   choice.event = asked.has('event') ? number('event', Number.MAX_SAFE_INTEGER) : -1;
   language = one('lang', LANGUAGES, FIRST_LANGUAGE);
   document.documentElement.dataset.theme = one('theme', THEMES, '');
-  const view = ['from', 'until'].map((key) => Number(asked.get(key) ?? NaN));
+  return viewOf(asked, ['from', 'until']);
+}
+
+// Two places on an axis; null: not both are there.
+function viewOf(asked, keys) {
+  const view = keys.map((key) => Number(asked.get(key) ?? NaN));
   return view.every(Number.isFinite) && view[0] < view[1] ? view : null;
 }
 
@@ -57,6 +63,7 @@ function addressOf(choice, timeline) {
   if (choice.block >= 0) asked.set('block', choice.block);
   if (choice.tab === 'runs' && choice.at !== null) {
     for (const [key, value] of [['axis', choice.axis], ['at', choice.at], ['gap', choice.gapBy]]) asked.set(key, value);
+    choice.span?.forEach((at, i) => asked.set(['left', 'right'][i], at));
   }
   if (timeline?.what !== undefined && timeline.zoomed) {
     asked.set('from', timeline.from);

@@ -57,6 +57,7 @@ class LiveStrip {
 
   showFrame(frame) {
     this.frame = frame;
+    addWords(frame);
     this.showState();
   }
 
@@ -69,7 +70,7 @@ class LiveStrip {
     const left = processes.length - rows.length;
     this.box.replaceChildren(
       ...(lost === '' ? [] : [element('p', {class: 'alarm', role: 'status'}, lost)]),
-      ...(this.problem ? [element('p', {class: 'alarm', role: 'status'}, nameElement(this.problem))] : []),
+      ...(this.problem ? [element('p', {class: 'alarm', role: 'status'}, nameElement(t(this.problem)))] : []),
       ...rows, ...(left > 0 ? [element('p', {class: 'aside'}, t('{n} other[s]', {n: left}))] : []));
   }
 }
@@ -86,7 +87,7 @@ function liveRow(process) {
   if (process.read < 0.999) parts.push(t('{p} of it read', {p: `${Math.floor(process.read * 100)} %`}));
   if (steps.count > 0) parts.push(t('{n} step[s]', {n: steps.count}) + (steps.steps_per_second === null ? '' : `, ${formatRate(steps.steps_per_second)}/s`));
   if (steps.growth_bytes_per_step > 0) parts.push(t('+{b} a step', {b: formatBytes(Math.round(steps.growth_bytes_per_step))}));
-  const bad = [process.problem, process.failed_requests > 0 ? t('{n} request[s] failed for want of memory', {n: process.failed_requests}) : '',
+  const bad = [t(process.problem), process.failed_requests > 0 ? t('{n} request[s] failed for want of memory', {n: process.failed_requests}) : '',
     process.losses.total > 0 ? t('{n} event[s] [is|are] missing', {n: process.losses.total}) : ''].filter((text) => text !== '');
   const worried = ['high', 'critical'].includes(forecast.risk);
   return element('div', {class: 'live-row'},
@@ -109,6 +110,7 @@ function liveDevice(device) {
   const words = [`${formatBytes(now.allocated_bytes)} ${t('allocated')}`, `${formatBytes(now.reserved_bytes)} ${t('reserved')}`];
   if (now.other_bytes > 0) words.push(`${formatBytes(now.other_bytes)} CUDA`);
   if (device.device_used_bytes !== null) words.push(`${formatBytes(device.device_used_bytes)} ${t('in use by all')}`);
+  for (const {pid, name, used_bytes: bytes} of device.others) words.push(`${name ?? t('a process')} (pid ${pid})${bytes === null ? '' : ` ${formatBytes(bytes)}`}`);
   if (device.capacity_bytes !== null) words.push(`${t('capacity')} ${formatBytes(device.capacity_bytes)}`);
   const bar = element('span', {class: 'live-bar', role: 'img', 'aria-label': words.join(', ')}, part('allocated', now.allocated_bytes),
     part('reserved', now.reserved_bytes - now.allocated_bytes), part('other', now.other_bytes), part('others', used - mine));

@@ -106,7 +106,7 @@ class OverlayRun {
 const rowOfPeak = (device) => device.rowAt('event', device.peakEvent);
 
 class RunOverlay {
-  // told: {chosen(), hovered(lines, event)}
+  // told: {chosen(), viewed(), hovered(lines, event)}
   constructor(traces, diff, choice, told) {
     Object.assign(this, {diff, choice, told});
     const names = runNames(traces);
@@ -124,7 +124,8 @@ class RunOverlay {
     const ends = this.runs.map((run) => (run.use(axis), [run.x[0], run.x.at(-1)]));
     this.whole = [Math.min(...ends.map(([from]) => from)), Math.max(...ends.map(([, to]) => to))];
     if (!(this.whole[1] > this.whole[0])) this.whole[1] = this.whole[0] + 1;
-    [this.from, this.to] = this.whole;
+    const {span} = this.choice;  // as zoomed before the page was drawn anew
+    [this.from, this.to] = span !== null && span[0] >= this.whole[0] && span[1] <= this.whole[1] ? span : this.whole;
     if (this.choice.at === null || this.choice.at < this.whole[0] || this.choice.at > this.whole[1]) this.choice.at = this.firstPlace();
   }
 
@@ -160,7 +161,9 @@ class RunOverlay {
     const span = Math.min(Math.max(to - from, (most - least) * NARROWEST_VIEW), most - least);
     this.from = Math.min(Math.max(from, least), most - span);
     this.to = this.from + span;
+    this.choice.span = span < most - least ? [this.from, this.to] : null;
     this.repaint();
+    this.told.viewed();
   }
 
   choose(place) {

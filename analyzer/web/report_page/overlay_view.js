@@ -10,14 +10,14 @@ function overlayElements(page) {
   if (diff === null || page.traces.some((trace) => trace.devices.length === 0)) return [];
   const here = element('div', {class: 'gap'});
   const overlay = new RunOverlay(page.traces, diff, choice, {
-    theme: () => page.theme, hovered: showTip,
+    theme: () => page.theme, hovered: showTip, viewed: () => page.remember(),
     chosen: () => { here.replaceChildren(...gapElements(overlay, choice)); page.remember(); },
   });
   page.overlay = overlay;
   const switched = element('span', {class: 'segments', role: 'radiogroup', 'aria-label': t('Across')});
   const by = element('span', {class: 'segments', role: 'radiogroup', 'aria-label': t('Group by')});
   const draw = () => {
-    fillRadios(switched, overlay.axes, choice.axis, (axis) => { choice.axis = axis; choice.at = null; overlay.use(axis); draw(); });
+    fillRadios(switched, overlay.axes, choice.axis, (axis) => { Object.assign(choice, {axis, at: null, span: null}); overlay.use(axis); draw(); });
     fillRadios(by, GAP_BY, choice.gapBy, (each) => { choice.gapBy = each; draw(); });
     overlay.repaint();
     overlay.told.chosen();

@@ -9,6 +9,7 @@ const EVENT_ROOM = 6;        // pixels that an event takes, for a mark of its ow
 const SIZE_ROOM = 58;        // pixels to the next one, for its size in words
 const MOST_ASKED = 4096;     // events; event_windows.h
 const ASKED_AROUND = 1000;   // events before and behind the view that are asked for, too
+const ASKED_STEP = 500;      // stretches begin and end at multiples: a view near an earlier one asks for the same
 const REST_MS = 250;
 
 // The number of the event at a place of the axis, between rows about.
@@ -174,8 +175,9 @@ class SingleEventsView {
   wait({first, last, isThere}) {
     if (this.ask === null) return;
     clearTimeout(this.timer);
-    const isNear = last - first <= MOST_ASKED - 2 * ASKED_AROUND;
-    const events = isNear ? `${Math.max(first - ASKED_AROUND, 0)}-${last + ASKED_AROUND}` : '';
+    const isNear = last - first <= MOST_ASKED - 2 * ASKED_AROUND - 2 * ASKED_STEP;
+    const [from, until] = [Math.floor((first - ASKED_AROUND) / ASKED_STEP), Math.ceil((last + ASKED_AROUND) / ASKED_STEP)].map((step) => step * ASKED_STEP);
+    const events = isNear ? `${Math.max(from, 0)}-${until}` : '';
     if (isThere || events === this.asked) return;
     this.timer = setTimeout(() => {
       this.asked = events;

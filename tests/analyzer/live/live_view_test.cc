@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -115,9 +116,32 @@ TEST(LiveView, FitsEveryScreen) {
 TEST(LiveView, ShowsWhatMatters) {
   const std::string text = TextOf(DrawLive(FrameOf(1), LiveView(), {24, 80, true}));
   for (const char* const part :
-       {"train  pid 4242  rank 0 of 4", "running", "12,345 events", "allocated 100 MiB", "reserved 200 MiB", "of 1 GiB",
+       {"train  pid 4242  rank 0 of 4", "running", "12,345 events", "allocated 100 MiB", "reserved 200 MiB", "capacity 1 GiB",
         "parameters 60 MiB", "serve.py:88 remember", "+8.00 MiB", "q quit"})
     EXPECT_THAT(text, HasSubstr(part));
+}
+
+TEST(LiveView, NamesWhoElseIsOnTheGpu) {
+  LiveFrame frame = FrameOf(1);
+  EXPECT_THAT(TextOf(DrawLive(frame, LiveView(), {40, 120, true})), Not(HasSubstr("beside it")));
+  frame.processes[0].devices[0].others = {{4711, "vllm", 3 * kMiB}, {4712, "", kNotStated}};
+  EXPECT_THAT(TextOf(DrawLive(frame, LiveView(), {40, 120, true})),
+              HasSubstr("beside it  vllm (pid 4711) 3 MiB, a process (pid 4712)\n"));
+  frame.processes[0].devices[0].others.resize(5, {4713, "python", kMiB});
+  EXPECT_THAT(TextOf(DrawLive(frame, LiveView(), {40, 120, true})), HasSubstr("python (pid 4713) 1 MiB and 2 more\n"));
+}
+
+// Blank rows below the table would be room that neither the curve nor a line of code has.
+TEST(LiveView, FillsTheScreen) {
+  for (const size_t lines : {size_t{2}, size_t{12}, size_t{200}}) {
+    LiveFrame frame = FrameOf(1);
+    frame.processes[0].lines.resize(lines, {"train.py:9 main", "", kMiB, 1, Category::kParameter, 0});
+    for (const size_t rows : {size_t{24}, size_t{40}, size_t{60}}) {
+      const std::vector<LiveRow> drawn = DrawLive(frame, LiveView(), {rows, 120, true});
+      const auto blank = std::count_if(drawn.begin(), drawn.end(), [](const LiveRow& row) { return row.empty(); });
+      EXPECT_LE(blank, 4) << lines << " lines of code, " << rows << " rows";
+    }
+  }
 }
 
 TEST(LiveView, KeysSortFilterPauseAndSelect) {
