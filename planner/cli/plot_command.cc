@@ -23,7 +23,7 @@
 namespace gpumem::plan {
 namespace {
 
-constexpr size_t kMostTraces = 32;
+constexpr size_t kMostTraces = 32, kMostCurves = 8;
 
 std::string KindNames() {
   return absl::StrJoin(PlotKinds(), ", ",
@@ -57,6 +57,7 @@ class PlotCommand final : public Command {
 
   gpumemshim plot timeline run.gmtrace -o memory.svg
   gpumemshim plot timeline --by module --across events
+  gpumemshim plot timeline before.gmtrace after.gmtrace
   gpumemshim plot peak --by line -o peak.pdf
   gpumemshim plot comparison runs/               the peaks of all ranks of a job
 )"));
@@ -114,8 +115,12 @@ absl::StatusOr<std::vector<std::string>> PlotCommand::Places(const std::vector<s
     }
   }
   if (places.empty()) places.emplace_back();
-  if (places.size() > 1 && kind != PlotKind::kComparison)
-    return absl::InvalidArgumentError("only gpumemshim plot comparison takes several traces; name one");
+  if (places.size() > 1 && kind != PlotKind::kComparison && kind != PlotKind::kTimeline)
+    return absl::InvalidArgumentError("only gpumemshim plot comparison and timeline take several traces; name one");
+  if (places.size() > kMostCurves && kind == PlotKind::kTimeline) {
+    return absl::InvalidArgumentError(absl::StrCat("a timeline has room for ", kMostCurves, " traces, not ",
+                                                   places.size(), ". gpumemshim plot comparison takes more"));
+  }
   if (places.size() > kMostTraces) {
     return absl::InvalidArgumentError(
         absl::StrCat("a picture has room for ", kMostTraces, " traces, not ", places.size(), ". Name some of them"));

@@ -92,7 +92,7 @@ plots::Figure FigureOf(const std::string& title, const PlotTrace& trace, plots::
 
 const std::vector<PlotKindInfo>& PlotKinds() {
   static const auto* const kinds = new std::vector<PlotKindInfo>{
-      {PlotKind::kTimeline, "timeline", "what was held over time, stacked by category, module, line or stream"},
+      {PlotKind::kTimeline, "timeline", "what was held over time, stacked; of several runs a curve each"},
       {PlotKind::kPeak, "peak", "what the peak is made of, as bars"},
       {PlotKind::kTreemap, "treemap", "the same as areas, with lines of code inside"},
       {PlotKind::kModules, "modules", "what each module holds at once"},
@@ -119,6 +119,13 @@ absl::StatusOr<plots::Figure> MakePlot(const PlotRequest& request, const std::ve
     plots::Figure figure = FigureOf(absl::StrCat("Peaks of ", traces.size(), traces.size() == 1 ? " trace" : " traces"),
                                     trace, PeaksOf(traces, request));
     figure.subtitle = absl::StrCat("What each held at its own highest moment, by ", PageLayerName(request.by));
+    return figure;
+  }
+  if (request.kind == PlotKind::kTimeline && traces.size() > 1) {
+    absl::StatusOr<plots::Panel> panel = RunsPanel(request, traces, RunLabels(traces));
+    if (!panel.ok()) return panel.status();
+    plots::Figure figure = FigureOf(absl::StrCat("Memory of ", traces.size(), " runs"), trace, *std::move(panel));
+    figure.subtitle = "What each held, from its own beginning";
     return figure;
   }
   PlotDevice device(trace, request.device);

@@ -25,7 +25,7 @@
 namespace gpumem::plan {
 
 enum class PlotKind : uint8_t {
-  kTimeline,       // what was held over time, stacked
+  kTimeline,       // what was held over time, stacked; of several traces a curve each
   kPeak,           // bars of what the peak is made of
   kTreemap,        // the same as areas, with lines of code inside
   kModules,        // bars of what each module holds at once

@@ -27,7 +27,8 @@ bool TellsTime(const PlotTrace& trace, const std::vector<TimeRow>& rows) {
 class Across {
  public:
   Across(const PlotRequest& request, const PlotTrace& trace, const PlotDevice& device)
-      : events_(request.events.value_or(!TellsTime(trace, device.rows()))), trace_(trace) {}
+      : Across(request.events.value_or(!TellsTime(trace, device.rows())), trace) {}
+  Across(bool events, const PlotTrace& trace) : events_(events), trace_(trace) {}
 
   plots::Unit unit() const { return events_ ? plots::Unit::kNumber : plots::Unit::kSeconds; }
   std::string title() const { return events_ ? "events" : ""; }
@@ -104,6 +105,41 @@ plots::Panel TimelinePanel(const PlotRequest& request, const PlotTrace& trace, P
   const uint64_t bytes = peak.values.allocated + peak.values.other;
   chart.callouts.push_back({{across.Of(peak), static_cast<double>(bytes)}, absl::StrCat("peak ", FormatBytes(bytes))});
   return {.chart = std::move(chart)};
+}
+
+absl::StatusOr<plots::Panel> RunsPanel(const PlotRequest& request, const std::vector<PlotTrace>& traces,
+                                       const std::vector<std::string>& names) {
+  std::vector<PlotDevice> devices;
+  bool events = false;
+  for (const PlotTrace& trace : traces) {
+    const PlotDevice& device = devices.emplace_back(trace, request.device);
+    if (!device.exists()) return absl::NotFoundError(absl::StrCat("nothing was allocated on this GPU in ", trace.name));
+    events |= !TellsTime(trace, device.rows());
+  }
+  plots::LineChart chart;
+  const uint64_t capacity = devices.front().analysis().capacity;
+  for (size_t i = 0; i < traces.size(); ++i) {
+    const PlotDevice& device = devices[i];
+    const Across across(request.events.value_or(events), traces[i]);
+    chart.x_title = across.title();
+    chart.x_unit = across.unit();
+    plots::LineSeries series = Stepped(names[i], plots::PaletteColor(i));
+    series.dashed = i % 2 == 1;  // where two curves lie on one another both are seen
+    for (const size_t row : Columns(device, across)) {
+      const TimeRow& at = device.rows()[row];
+      series.points.push_back({across.Of(at), static_cast<double>(at.values.allocated + at.values.other)});
+    }
+    const TimeRow& peak = device.rows()[device.peak_row()];
+    const uint64_t bytes = peak.values.allocated + peak.values.other;
+    chart.callouts.push_back({{across.Of(peak), static_cast<double>(bytes)}, FormatBytes(bytes), series.color});
+    chart.series.push_back(std::move(series));
+  }
+  const bool is_one_size = std::all_of(devices.begin(), devices.end(), [&](const PlotDevice& device) {
+    return device.analysis().capacity == capacity;
+  });
+  if (capacity > 0 && is_one_size)
+    chart.limit = plots::Limit{static_cast<double>(capacity), absl::StrCat("GPU ", FormatBytes(capacity))};
+  return plots::Panel{.chart = std::move(chart)};
 }
 
 absl::StatusOr<plots::Panel> StepsPanel(const PlotTrace& trace) {

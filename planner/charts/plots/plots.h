@@ -15,6 +15,9 @@ namespace gpumem::plan {
 // Plots over time: timeline, steps, survivors, fragmentation. Pure functions; `trace` and `device` as in plot.h.
 
 plots::Panel TimelinePanel(const PlotRequest& request, const PlotTrace& trace, PlotDevice* device);
+// A curve a run, by their names, each from its own beginning. NotFound: one allocated nothing there.
+absl::StatusOr<plots::Panel> RunsPanel(const PlotRequest& request, const std::vector<PlotTrace>& traces,
+                                       const std::vector<std::string>& names);
 absl::StatusOr<plots::Panel> StepsPanel(const PlotTrace& trace);  // NotFound: no steps
 absl::StatusOr<plots::Panel> SurvivorsPanel(const PlotRequest& request, const PlotTrace& trace,
                                             const PlotDevice& device);  // NotFound: nothing is alive at the end

@@ -152,6 +152,22 @@ TEST(Plot, StepsModulesAndAddresses) {
   }
 }
 
+TEST(Plot, OfTwoRunsTheTimelineHasACurveEach) {
+  const PageTrace a = Training(0, 4), b = Training();
+  const auto figure = MakePlot({.events = true}, {{a.loaded.get(), a.pass.get(), a.attribution.get(), "run-before"},
+                                                  {b.loaded.get(), b.pass.get(), b.attribution.get(), "run-after"}});
+  ASSERT_TRUE(figure.ok()) << figure.status();
+  EXPECT_EQ(figure->title, "Memory of 2 runs");
+  const auto& chart = std::get<plots::LineChart>(figure->rows.at(0).panels.at(0).chart);
+  ASSERT_EQ(chart.series.size(), 2u);
+  EXPECT_EQ(chart.series[0].name, "before");
+  EXPECT_EQ(chart.series[1].name, "after");
+  EXPECT_EQ(Highest(chart.series[0]), 49.0 * kMiB);
+  EXPECT_EQ(Highest(chart.series[1]), 55.0 * kMiB);
+  EXPECT_TRUE(chart.limit.has_value()) << "both GPUs are of one size";
+  EXPECT_GT(plots::DrawFigure(*figure).marks().size(), 8u);
+}
+
 TEST(Plot, SaysWhatATraceLacks) {
   testing::TraceBuilder builder;
   builder.Device(0, "GPU", 1024 * kMiB).CudaAlloc(kAt, kMiB).End();
