@@ -160,20 +160,18 @@ class CompiledFiles:
         self.told = {}  # paths
         self.count = 0  # of the table, when it was looked at last
         self.left = MOST_PIECES
+        self.graphs = Graphs()  # graphs.py
 
     def renew(self):
         self.told.clear()
+        self.graphs.renew()
         self.count = 0
         self.left = MOST_PIECES
 
     def look(self, helper):
-        cache = dict.get(module_fields("torch._inductor.codecache"), "PyCodeCache")
-        files = class_fields(cache).get("linemaps") if is_a(cache, type) else None
-        if type(files) is not dict or dict.__len__(files) == self.count:
-            return
-        self.count = dict.__len__(files)
+        files = [(path, [lines, traces]) for path, lines, traces in self.graphs.files()] + self.inductor_files()
         functions = None
-        for path, columns in pairs(files):
+        for path, columns in files:
             pieces = self.pieces_of(columns)
             if type(path) is str and path not in self.told and pieces:
                 self.told[path] = True
@@ -181,6 +179,15 @@ class CompiledFiles:
                 self.tell(path, pieces, functions)
         if self.left == 0:
             helper.left_out("lines of compiled code, of which there are too many")
+
+    def inductor_files(self):
+        """(path, its two columns) of all, where one came."""
+        cache = dict.get(module_fields("torch._inductor.codecache"), "PyCodeCache")
+        files = class_fields(cache).get("linemaps") if is_a(cache, type) else None
+        if type(files) is not dict or dict.__len__(files) == self.count:
+            return []
+        self.count = dict.__len__(files)
+        return list(pairs(files))
 
     def pieces_of(self, columns):
         """(first line, traceback) in order, without those that say what the one before says."""

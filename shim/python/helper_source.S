@@ -12,6 +12,7 @@ gpumem_helper_source:
         .incbin GPUMEM_TRAINER
         .incbin GPUMEM_GROUPS
         .incbin GPUMEM_OPTIMIZERS
+        .incbin GPUMEM_GRAPHS
         .incbin GPUMEM_COMPILED
         .incbin GPUMEM_EXISTING
         .incbin GPUMEM_HELPER

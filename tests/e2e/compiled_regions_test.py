@@ -58,6 +58,29 @@ class CompiledRegionsTest(unittest.TestCase):
             self.assertNotRegex(text, "^ .*[0-9] .*compiled code", "generated code is no line")
 
 
+class CompiledGraphsTest(unittest.TestCase):
+    """Of backends that run the graph of torch.fx as it is: what is kept has the line and the module that made it, not the first line of what was compiled."""
+
+    def lines(self, backend):
+        program = truth.PROGRAMS / "compiled_graphs.py"
+        with tempfile.TemporaryDirectory(prefix="gpumemshim-graphs-") as folder:
+            trace = pathlib.Path(folder) / "run.gmtrace"
+            truth.run(SETUP.recording(trace, *SETUP.command(program), backend), SETUP, truth.environment_of(truth.Case("none"), SETUP))
+            statement = f"select line, module, count(*) as count from blocks where layer = 'torch' and size = {3000 * 512 * 4} group by all"
+            rows = json.loads(truth.run([SETUP.gpumem, "sql", str(trace), statement, "--json"], SETUP))["rows"]
+        return {(row["line"].rpartition("/")[2], row["module"]): row["count"] for row in rows}
+
+    def test_every_block_has_its_line(self):
+        program = (truth.PROGRAMS / "compiled_graphs.py").read_text().splitlines()
+        line = lambda text: next(number for number, each in enumerate(program, 1) if each.endswith(f"  # TRUTH of {text}"))
+        for backend in ("eager", "aot_eager"):
+            with self.subTest(backend):
+                lines = self.lines(backend)
+                self.assertIn((f"compiled_graphs.py:{line('the product')} Block.forward", "layers"), lines)
+                self.assertIn((f"compiled_graphs.py:{line('relu')} Block.forward", "layers"), lines)
+                self.assertEqual(lines[(f"compiled_graphs.py:{line('the output')} Net.forward", "(OptimizedModule)")], 4, lines)
+
+
 if __name__ == "__main__":
     SETUP, _, (program, *rest) = truth.setup_of_tests(argparse.ArgumentParser())
     unittest.main(argv=[program, *rest])

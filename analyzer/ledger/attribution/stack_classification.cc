@@ -55,6 +55,8 @@ uint32_t StackClassifier::Innermost(uint32_t of_line, uint32_t seen) const {
   const NnModuleInfo* const line = stacks_->objects().module(of_line);
   const NnModuleInfo* const call = stacks_->objects().module(seen);
   if (line == nullptr || call == nullptr) return seen == 0 ? of_line : seen;
+  // What torch.fx made of the program's modules is none of them.
+  if (call->class_name == "GraphModule") return of_line;
   const bool is_inside =
       line->root == call->root && (call->name.empty() || absl::StartsWith(line->name, absl::StrCat(call->name, ".")));
   return is_inside ? of_line : seen;
