@@ -10,5 +10,6 @@ gpumem_phrases_zh_begin:
         .incbin GPUMEM_ZH_HELP
         .incbin GPUMEM_ZH_PAGES
         .incbin GPUMEM_ZH_PLANS
+        .incbin GPUMEM_ZH_RECORDER
 gpumem_phrases_zh_end:
         .section .note.GNU-stack, "", @progbits

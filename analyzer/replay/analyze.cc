@@ -76,7 +76,9 @@ class DeviceAnalyst {
   void Bound(const Analysis& analysis) {
     if (series_ == nullptr) return;
     const bool misses = analysis.MissesEvents();
-    if (misses || series_->is_raised()) out_->bound = PeakBound::kAtLeast;
+    // Its oldest files are gone: what was alive then is known, what had been alive before is not.
+    const bool begins_late = analysis.series.first_number > 1 && options_.from_ns == 0;
+    if (misses || begins_late || series_->is_raised()) out_->bound = PeakBound::kAtLeast;
     if (misses && series_->is_about()) out_->bound = PeakBound::kAbout;
     if (out_->bound == PeakBound::kExact) return;
     for (TimelinePoint& point : out_->timeline) out_->ClampToPeaks(&point.max);

@@ -89,6 +89,14 @@ std::string BesideText(const DeviceAnalysis& device, const ReportInput& input) {
                       FormatBytes(device.peak_total.bytes), " ", AtPeak(device.peak_total.time_ns, input));
 }
 
+// Where the oldest files of a series were deleted: a peak in them is not known.
+std::string GoneText(const Analysis& analysis) {
+  const uint64_t gone = analysis.series.first_number > 1 ? analysis.series.events_before : 0;
+  if (gone == 0) return "";
+  return absl::StrCat("; before it ", FormatCountOf(gone, "event is", "events are"),
+                      " gone, perhaps a higher peak with them");
+}
+
 std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
   const Measure measure = DefaultMeasure(device);
   const SeriesPeak& peak = PeakOf(device, measure);
@@ -107,7 +115,7 @@ std::string PeakText(const DeviceAnalysis& device, const ReportInput& input) {
   absl::StrAppend(&text, WhenText(live, input));
   if (moment != nullptr && moment->step != 0)
     absl::StrAppend(&text, ", step ", moment->step, RecursText(input, peak.bytes, moment->step));
-  return absl::StrCat(text, BesideText(device, input), LocalMemoryText(device));
+  return absl::StrCat(text, BesideText(device, input), LocalMemoryText(device), GoneText(*input.analysis));
 }
 
 // What most of it is, where that is not PyTorch's.
@@ -118,7 +126,8 @@ std::string MostlyBesideText(const DeviceAnalysis& device, const ReportInput& in
   const std::string library = LibraryOfMost(device.breakdown_at_peak, input);
   const std::string share = ShareCell(device.at_peak_total.values.other, device.peak_total.bytes);
   return absl::StrCat(
-      "CUDA memory beside PyTorch (", share, library.empty() ? ")" : absl::StrCat("), of ", library),
+      "CUDA memory beside PyTorch (", share,
+      library.empty() ? " of the peak)" : absl::StrCat(" of the peak), of ", library),
       line == nullptr ? "" : absl::StrCat("; top line ", line->view.site, ", ", FormatBytes(line->use.bytes)));
 }
 
@@ -132,7 +141,7 @@ std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
     const auto largest = std::max_element(bytes.begin(), bytes.end());
     if (*largest != 0) {
       const auto category = static_cast<Category>(largest - bytes.begin());
-      absl::StrAppend(&text, CategoryTitle(category), " (", ShareCell(*largest, peak), ")");
+      absl::StrAppend(&text, CategoryTitle(category), " (", ShareCell(*largest, peak), " of the peak)");
     }
   }
   const std::vector<StackGroup> lines = GroupStacks(LiveAtPeak(device, measure).stacks, input, /*by_stack=*/false);

@@ -78,7 +78,7 @@ TEST(Verdict, CategoriesOfAllocatedMemoryAreThoseOfPyTorchsBlocks) {
   EXPECT_EQ(std::accumulate(allocated.bytes.begin(), allocated.bytes.end(), uint64_t{0}), moment.values.allocated);
   EXPECT_EQ(allocated.bytes[static_cast<size_t>(Category::kWorkspace)], 0u);
   EXPECT_EQ(CategoriesOfPeak(moment, Measure::kTotal, 0).bytes[static_cast<size_t>(Category::kWorkspace)], own.bytes);
-  EXPECT_THAT(MakeVerdict(example.input()).mostly, StartsWith("activations (83 %)"));
+  EXPECT_THAT(MakeVerdict(example.input()).mostly, StartsWith("activations (83 % of the peak)"));
   EXPECT_THAT(Overview(&example), Not(HasSubstr("workspaces")));
 }
 
@@ -235,6 +235,17 @@ TEST(Verdict, OfAPeakThatMayHaveBeenHigherIsNotKnown) {
   EXPECT_THAT(verdict.action, StartsWith("not known, events are missing: this program left at most 38 GiB of GPU 0"));
   example.analysis.devices[0].capacity = 43 * kGiB;
   EXPECT_THAT(MakeVerdict(example.input()).problem, StartsWith("at most 1 GiB of 43 GiB was left"));
+}
+
+TEST(Verdict, WhereTheOldestFilesAreGoneThePeakSaysSo) {
+  Example example = HealthyExample();
+  EXPECT_THAT(MakeVerdict(example.input()).peak, Not(HasSubstr("gone")));
+  example.analysis.series.first_number = 18;
+  example.analysis.series.events_before = 109'386;
+  example.analysis.devices[0].bound = PeakBound::kAtLeast;
+  const Verdict verdict = MakeVerdict(example.input());
+  EXPECT_EQ(verdict.kind, VerdictKind::kUnknown);
+  EXPECT_THAT(verdict.peak, HasSubstr("; before it 109,386 events are gone, perhaps a higher peak with them"));
 }
 
 TEST(Verdict, GrowthThatLostFreesMayHaveMadeIsNotKnown) {
