@@ -184,7 +184,7 @@ LiveProcess TraceFollower::Begin() const {
                    : static_cast<double>(reader_.position()) / static_cast<double>(frame.file_bytes);
   frame.origin_ns = tally_.origin_ns();
   frame.now_ns = tally_.now_ns() - tally_.origin_ns();
-  frame.events = tally_.events();
+  frame.events = tally_.calls();
   frame.failed_requests = tally_.failed_requests();
   frame.losses = tally_.losses();
   frame.losses.missing_packets = reader_.missing_packets();

@@ -362,17 +362,18 @@ void AddLines(const LiveProcess& process, const LiveView& view, size_t rows, Dra
   const int share_width = DisplayWidth(of);
   const auto row = [&](const std::string& bytes, const std::string& share, const std::string& change,
                        const std::string& blocks, const std::string& category) {
-    return absl::StrCat(PadLeft(bytes, 10), "  ", PadLeft(share, share_width), changes ? PadLeft(change, 11) : "", PadLeft(blocks, 10),
-                        "  ", is_wide ? PadRight(category, 20) : "");
+    return absl::StrCat(PadLeft(bytes, 10), "  ", PadLeft(share, share_width), changes ? PadLeft(change, 11) : "",
+                        PadLeft(blocks, 10), "  ", is_wide ? PadRight(category, 20) : "");
   };
   if (changes) absl::StrAppend(&who, "  (change: in ", FormatTime(process.now_ns - process.changes_since_ns), ")");
   out->Add({{Tone::kAside, absl::StrCat(row("bytes", of, "change", "blocks", "category"), who)}});
   for (size_t i = 0; i < std::min(lines.size(), rows - 1); ++i) {
     const LiveLine& line = lines[i];
-    out->Add({{Tone::kPlain, row(FormatBytesAligned(line.bytes), ShareCell(line.bytes, process.lines_bytes), ChangeText(line),
-                                 FormatCount(line.blocks), std::string(CategoryTitle(line.category)))},
-              {Tone::kHeading, line.site},
-              {Tone::kAside, line.through.empty() ? "" : absl::StrCat("  ", line.through)}});
+    out->Add(
+        {{Tone::kPlain, row(FormatBytesAligned(line.bytes), ShareCell(line.bytes, process.lines_bytes),
+                            ChangeText(line), FormatCount(line.blocks), std::string(CategoryTitle(line.category)))},
+         {Tone::kHeading, line.site},
+         {Tone::kAside, line.through.empty() ? "" : absl::StrCat("  ", line.through)}});
   }
 }
 

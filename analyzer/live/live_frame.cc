@@ -29,7 +29,8 @@ Datum OthersDatum(const std::vector<OtherProcess>& others) {
 std::vector<LiveColumn> DeviceColumns(const LiveProcess& process) {
   constexpr char kNow[] =
       "`allocated_bytes`, `reserved_bytes`, `other_bytes`, `total_bytes`: at the newest event; each one's highest";
-  constexpr char kSaid[] = "what the device said last: in use by all processes, by this one, and the other processes that it named: objects "
+  constexpr char kSaid[] =
+      "what the device said last: in use by all processes, by this one, and the other processes that it named: objects "
       "with `pid`, `name`, `used_bytes`; null = it did not";
   return {{"device", "of `devices`: which it is; of a process: the GPU that what follows is of", &LiveDevice::device},
           {"name", "of a device; null = not known",

@@ -46,6 +46,9 @@ void LiveTally::Before(uint64_t index, const EventBatch* batch, size_t i) {
   if (!std::exchange(has_origin_, true)) origin_ns_ = now_ns_ = batch->time_ns(i);
   now_ns_ = std::max(now_ns_, batch->time_ns(i));
   ++events_;
+  const uint32_t layer = batch->layer(i);
+  const bool is_call = layer == trace::TORCH || layer == trace::RUNTIME || layer == trace::DRIVER;
+  calls_ += is_call && kind != trace::FREE_FAILED ? 1 : 0;
   if (!are_settled_) {
     TakeReserved();
     are_settled_ = batch->time_ns(i) > statements_ns_;

@@ -97,6 +97,7 @@ class LiveTally final : public LabelVisitor {
   bool complete() const { return complete_; }
   uint64_t failed_requests() const { return torch_failures_ != 0 ? torch_failures_ : cuda_failures_; }
   uint64_t events() const { return events_; }
+  uint64_t calls() const { return calls_; }  // the events that `gpumemshim report` counts
   uint64_t origin_ns() const { return origin_ns_; }
   uint64_t now_ns() const { return now_ns_; }
   // nullptr: no event named it.
@@ -127,7 +128,7 @@ class LiveTally final : public LabelVisitor {
   LossCounts losses_;
   std::function<void()> on_program_end_;
   uint64_t last_index_ = 0;
-  uint64_t events_ = 0, torch_failures_ = 0, cuda_failures_ = 0;
+  uint64_t events_ = 0, calls_ = 0, torch_failures_ = 0, cuda_failures_ = 0;
   uint64_t origin_ns_ = 0, now_ns_ = 0;
   bool has_origin_ = false;
   bool complete_ = false;

@@ -23,7 +23,9 @@ inline std::string ShareCell(uint64_t part, uint64_t all) {
 
 // The head of such a column, which says of what: "of 8.11 GiB"; of counts "of 1,234".
 inline std::string ShareTitle(uint64_t all) { return all == 0 ? "share" : absl::StrCat("of ", FormatBytes(all)); }
-inline std::string ShareTitleOfCount(uint64_t all) { return all == 0 ? "share" : absl::StrCat("of ", FormatCount(all)); }
+inline std::string ShareTitleOfCount(uint64_t all) {
+  return all == 0 ? "share" : absl::StrCat("of ", FormatCount(all));
+}
 
 inline std::string BytesOrDash(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
 

@@ -5,6 +5,8 @@
 
 #include <cairo.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/utf8.h"
@@ -37,19 +39,40 @@ double TextWidth(absl::string_view text, double size, bool bold) {
 
 namespace {
 
-// A file with folders, or a line of one: "examples/train_gpt.py:97 train_step". What tells such apart is at their end.
-bool IsPlace(absl::string_view text) { return text.substr(0, text.find(' ')).find('/') != absl::string_view::npos; }
+// Where the number of a line begins, with its colon, in "examples/train_gpt.py:97 train_step"; npos: it is no line.
+size_t LineNumberIn(absl::string_view text) {
+  const absl::string_view file = text.substr(0, text.find(' '));
+  const size_t colon = file.rfind(':');
+  const bool is_line = colon != absl::string_view::npos && colon + 1 < file.size() &&
+                       file.find_first_not_of("0123456789", colon + 1) == absl::string_view::npos;
+  return is_line ? colon : absl::string_view::npos;
+}
 
-// The end of `text` that fits, from a folder on where one does.
+// A file with folders, or a line of one. What tells such apart is at their end.
+bool IsPlace(absl::string_view text) {
+  return text.substr(0, text.find(' ')).find('/') != absl::string_view::npos ||
+         LineNumberIn(text) != absl::string_view::npos;
+}
+
+// The end of `text` that fits, from `from` up to `last` on; "" where none does.
+std::string EndFrom(absl::string_view text, size_t from, size_t last, double size, double room, bool bold) {
+  while (from < text.size() && from <= last && TextWidth(text.substr(from), size, bold) > room)
+    from += DecodeUtf8(text.substr(from)).length;
+  return from == text.size() || from > last ? "" : absl::StrCat(kEllipsis, text.substr(from));
+}
+
+// The end of `text` that fits, from a folder on where one does. The number of its line stays, rather than its function.
 std::string EndOfPlace(absl::string_view text, double size, double room, bool bold) {
   const size_t slash = text.substr(0, text.find(' ')).rfind('/');
-  for (size_t at = text.find('/'); at <= slash; at = text.find('/', at + 1)) {
+  const size_t name = slash == absl::string_view::npos ? 0 : slash + 1;
+  for (size_t at = text.find('/'); name != 0 && at < name; at = text.find('/', at + 1)) {
     if (TextWidth(text.substr(at), size, bold) <= room) return absl::StrCat(kEllipsis, text.substr(at));
   }
-  size_t from = slash + 1;
-  while (from < text.size() && TextWidth(text.substr(from), size, bold) > room)
-    from += DecodeUtf8(text.substr(from)).length;
-  return from == text.size() ? "" : absl::StrCat(kEllipsis, text.substr(from));
+  const size_t number = LineNumberIn(text);
+  if (std::string cut = EndFrom(text, name, std::min(number, text.size()), size, room, bold); !cut.empty()) return cut;
+  const absl::string_view line = text.substr(name, number == absl::string_view::npos ? 0 : text.find(' ') - name);
+  const double whole = room + TextWidth(kEllipsis, size, bold);  // without an ellipsis there is room for it
+  return TextWidth(line, size, bold) <= whole ? std::string(line) : EndFrom(line, 0, line.size(), size, room, bold);
 }
 
 }  // namespace

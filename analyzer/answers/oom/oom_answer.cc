@@ -83,8 +83,9 @@ void AddStack(const OomEvent& oom, const ReportInput& input, Document* answer) {
   } else if (oom.device_total > oom.values.total) {
     row(oom.device_total - oom.values.total, "free or not seen here (CUDA context, other processes)");
   }
-  answer->Line({{Tone::kHeading, "Where the memory was"},
-                {Tone::kAside, oom.device_total == 0 ? "" : absl::StrCat("  ", FormatBytes(oom.device_total), " in all")}});
+  answer->Line(
+      {{Tone::kHeading, "Where the memory was"},
+       {Tone::kAside, oom.device_total == 0 ? "" : absl::StrCat("  ", FormatBytes(oom.device_total), " in all")}});
   answer->Cells({Align::kRight, Align::kRight, Align::kLeft}, rows, /*heading=*/false);
   if (oom.torch_stated && (oom.torch_allocated != oom.values.allocated || oom.torch_reserved != oom.values.reserved)) {
     answer->Paragraph("  ",

@@ -85,8 +85,8 @@ Datum PartsDatum(const Moment& moment) {
 template <typename Row>
 void AddSizeColumns(uint64_t total, std::vector<AnswerColumn<Row>>* columns) {
   columns->push_back({"bytes", "bytes", Unit::kBytes, "", [](const Row& row) { return row.bytes; }});
-  columns->push_back(
-      {"", ShareTitle(total), Unit::kShare, "", nullptr, [total](const Row& row) { return ShareCell(row.bytes, total); }});
+  columns->push_back({"", ShareTitle(total), Unit::kShare, "", nullptr,
+                      [total](const Row& row) { return ShareCell(row.bytes, total); }});
 }
 
 // What it is made of comes last.

@@ -100,7 +100,8 @@ void AddPeakCategories(const DeviceAnalysis& device, const ReportInput& input, D
   if (order.empty()) return;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
   answer->Gap();
-  std::vector<Page::Row> rows{{"bytes", ShareTitle(peak), "blocks", absl::StrCat(SubjectOf(input), " by category"), "evidence"}};
+  std::vector<Page::Row> rows{
+      {"bytes", ShareTitle(peak), "blocks", absl::StrCat(SubjectOf(input), " by category"), "evidence"}};
   uint64_t rest = 0, rest_count = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     const size_t category = order[i];
@@ -128,7 +129,8 @@ void AddTopLines(const DeviceAnalysis& device, const ReportInput& input, const T
   const std::vector<StackGroup> groups = GroupStacks(live.stacks, input, options.by_stack);
   const size_t shown = std::min(options.top == 0 ? groups.size() : options.top, groups.size());
   answer->Gap();
-  std::vector<Page::Row> rows{{"bytes", ShareTitle(live.bytes), "blocks", absl::StrCat(SubjectOf(input), " by line of code")}};
+  std::vector<Page::Row> rows{
+      {"bytes", ShareTitle(live.bytes), "blocks", absl::StrCat(SubjectOf(input), " by line of code")}};
   uint64_t rest = 0, rest_count = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
     const StackGroup& group = groups[i];

@@ -103,9 +103,10 @@ void AddRest(const std::vector<StackGroup>& groups, size_t shown, const StackLis
     bytes += groups[i].use.bytes;
     count += groups[i].use.count;
   }
-  lines->Line({{Tone::kAside,
-                absl::StrCat(RowStart(FormatBytes(bytes), SharePart(bytes, words.total, widths), FormatCount(count), widths),
-                             "in ", FormatCountOf(groups.size() - shown, "smaller entry", "smaller entries"))}});
+  lines->Line(
+      {{Tone::kAside,
+        absl::StrCat(RowStart(FormatBytes(bytes), SharePart(bytes, words.total, widths), FormatCount(count), widths),
+                     "in ", FormatCountOf(groups.size() - shown, "smaller entry", "smaller entries"))}});
 }
 
 Document StackLines(const std::vector<StackUse>& stacks, const StackListWords& words, const ReportInput& input,

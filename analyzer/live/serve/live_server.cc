@@ -218,8 +218,7 @@ void Server::AnswerPath(const std::string& path, evhttp_request* request) {
     Reply(request, HTTP_OK, "OK", "text/event-stream", "");
   } else if (path == "/events") {
     listeners_.Open(request);
-    if (worker_->frames() != 0)
-      listeners_.SendTo(request, "frame", FrameText(*worker_->frame()));
+    if (worker_->frames() != 0) listeners_.SendTo(request, "frame", FrameText(*worker_->frame()));
   } else {
     ReplyText(request, HTTP_NOTFOUND, "Not Found", "There are /, /data, /events, /live and /metrics.");
   }

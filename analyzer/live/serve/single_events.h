@@ -3,8 +3,8 @@
 //
 // SingleEvents: requests for the data of a page with the single events of a stretch, which are made for them, one
 // stretch after another. Readers of one stretch share what is made, and the last few are kept while the traces stay as
-// they were: who comes back to a place waits for nothing. Who hangs up is forgotten, and a stretch that nobody waits for
-// is not made. Not thread-safe: of the thread of the event loop.
+// they were: who comes back to a place waits for nothing. Who hangs up is forgotten, and a stretch that nobody waits
+// for is not made. Not thread-safe: of the thread of the event loop.
 //
 //   SingleEvents single(&maker);
 //   if (!single.Ask("1200-1500", request)) ...   // too many wait
@@ -52,10 +52,10 @@ class SingleEvents {
   void Answer(const MadePage& page, const Send& send);
 
   PageMaker* const maker_;
-  uint64_t sent_ = 0;                               // number of what was made last
-  std::list<Stretch> waiting_;                      // oldest first
+  uint64_t sent_ = 0;                                // number of what was made last
+  std::list<Stretch> waiting_;                       // oldest first
   std::list<std::shared_ptr<const MadePage>> kept_;  // newest first, all of signature_
-  std::string signature_, asked_signature_;         // of what is kept; of the traces when the last was begun
+  std::string signature_, asked_signature_;          // of what is kept; of the traces when the last was begun
 };
 
 }  // namespace gpumem

@@ -103,7 +103,11 @@ plots::Panel TimelinePanel(const PlotRequest& request, const PlotTrace& trace, P
         plots::Limit{static_cast<double>(analysis.capacity), absl::StrCat("GPU ", FormatBytes(analysis.capacity))};
   const TimeRow& peak = device->rows()[device->peak_row()];
   const uint64_t bytes = peak.values.allocated + peak.values.other;
-  chart.callouts.push_back({{across.Of(peak), static_cast<double>(bytes)}, absl::StrCat("peak ", FormatBytes(bytes))});
+  const bool has_both = peak.values.allocated != 0 && peak.values.other != 0;
+  const std::string text = has_both ? absl::StrCat(FormatBytes(peak.values.allocated), " allocated + ",
+                                                   FormatBytes(peak.values.other), " beside PyTorch")
+                                    : FormatBytes(bytes);
+  chart.callouts.push_back({{across.Of(peak), static_cast<double>(bytes)}, absl::StrCat("peak ", text)});
   return {.chart = std::move(chart)};
 }
 
@@ -134,9 +138,8 @@ absl::StatusOr<plots::Panel> RunsPanel(const PlotRequest& request, const std::ve
     chart.callouts.push_back({{across.Of(peak), static_cast<double>(bytes)}, FormatBytes(bytes), series.color});
     chart.series.push_back(std::move(series));
   }
-  const bool is_one_size = std::all_of(devices.begin(), devices.end(), [&](const PlotDevice& device) {
-    return device.analysis().capacity == capacity;
-  });
+  const bool is_one_size = std::all_of(
+      devices.begin(), devices.end(), [&](const PlotDevice& device) { return device.analysis().capacity == capacity; });
   if (capacity > 0 && is_one_size)
     chart.limit = plots::Limit{static_cast<double>(capacity), absl::StrCat("GPU ", FormatBytes(capacity))};
   return plots::Panel{.chart = std::move(chart)};
@@ -214,12 +217,16 @@ plots::Panel PeakPanel(const PlotRequest& request, PlotDevice* device) {
     return a.is_rest != b.is_rest ? b.is_rest : a.bytes[row] > b.bytes[row];
   });
   plots::BarChart chart{.horizontal = true, .totals = true};
-  plots::BarSeries bars{"", plots::PaletteColor(0)};
-  for (const PlotLayer& layer : layers) {
-    chart.categories.push_back(layer.name);
-    bars.values.push_back(layer.bytes[row]);
+  // Categories have the colours that they have everywhere: a series each, of one bar.
+  chart.stacked = request.by == PageLayer::kCategory;
+  chart.series.resize(chart.stacked ? layers.size() : 1, {"", plots::PaletteColor(0)});
+  for (size_t i = 0; i < layers.size(); ++i) {
+    chart.categories.push_back(layers[i].name);
+    plots::BarSeries& bars = chart.series[chart.stacked ? i : 0];
+    if (chart.stacked) bars.color = layers[i].color;
+    bars.values.resize(i);
+    bars.values.push_back(layers[i].bytes[row]);
   }
-  chart.series = {std::move(bars)};
   return {.chart = std::move(chart)};
 }
 

@@ -116,8 +116,8 @@ TEST(LiveView, FitsEveryScreen) {
 TEST(LiveView, ShowsWhatMatters) {
   const std::string text = TextOf(DrawLive(FrameOf(1), LiveView(), {24, 80, true}));
   for (const char* const part :
-       {"train  pid 4242  rank 0 of 4", "running", "12,345 events", "allocated 100 MiB", "reserved 200 MiB", "capacity 1 GiB",
-        "parameters 60 MiB", "serve.py:88 remember", "+8.00 MiB", "q quit"})
+       {"train  pid 4242  rank 0 of 4", "running", "12,345 events", "allocated 100 MiB", "reserved 200 MiB",
+        "capacity 1 GiB", "parameters 60 MiB", "serve.py:88 remember", "+8.00 MiB", "q quit"})
     EXPECT_THAT(text, HasSubstr(part));
 }
 

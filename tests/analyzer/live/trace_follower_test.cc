@@ -92,6 +92,7 @@ void ExpectAsReported(const std::string& path, const LiveProcess& live) {
   const auto attribution = AttributeLoaded(end, "", loaded->get());
   ASSERT_TRUE(attribution.ok()) << attribution.status();
   const Analysis& analysis = (*loaded)->analysis;
+  EXPECT_EQ(live.events, analysis.events.torch + analysis.events.runtime + analysis.events.driver);
   ASSERT_EQ(live.devices.size(), analysis.devices.size());
   for (size_t i = 0; i < live.devices.size(); ++i) {
     const DeviceAnalysis& reported = analysis.devices[i];

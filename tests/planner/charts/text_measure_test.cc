@@ -50,6 +50,19 @@ TEST(TextMeasureTest, AFileInFoldersIsCutOnTheLeft) {
   EXPECT_EQ(FitText(line, 12, 2), "");
 }
 
+TEST(TextMeasureTest, OfALineItsNumberStays) {
+  for (const char* const line : {"examples/train_gpt.py:97 Attention.forward", "05_fasterrcnn.py:33 <module>"}) {
+    for (double room = TextWidth(line, 12); room > TextWidth("…:97", 12) + 1; room -= 3) {
+      const std::string cut = FitText(line, 12, room);
+      EXPECT_LE(TextWidth(cut, 12), room);
+      EXPECT_TRUE(cut.find(":97") != std::string::npos || cut.find(":33") != std::string::npos) << cut;
+    }
+  }
+  EXPECT_EQ(FitText("a/train_gpt.py:97 Attention.forward", 12, TextWidth("train_gpt.py:97", 12) + 1),
+            "train_gpt.py:97");
+  EXPECT_EQ(FitText("a/train_gpt.py:97", 12, 2), "");
+}
+
 TEST(TextMeasureTest, WrapsAtBlanks) {
   EXPECT_THAT(WrapText("one two three", 10, 45, 3), ElementsAre("one two", "three"));
   const std::vector<std::string> cut = WrapText("one two three four five", 10, 45, 2);

@@ -32,7 +32,7 @@ TEST(Report, AnswersTheFourQuestions) {
   const std::string text = Report(&example);
   EXPECT_THAT(text, HasSubstr("train  process 4242 on host7, rank 3 of 8, 2026-03-14 15:09:26 UTC"));
   EXPECT_THAT(text, HasSubstr("Peak allocated on GPU 0: 36 GiB at 9.000 s"));
-  EXPECT_THAT(text, HasSubstr("22.00 GiB   61 %   1,222  model.py:42 Block.forward  (2 stacks)"));
+  EXPECT_THAT(text, HasSubstr("22.00 GiB       61 %   1,222  model.py:42 Block.forward  (2 stacks)"));
   EXPECT_THAT(text, HasSubstr("Not freed on GPU 0 at the end: 5 GiB"));
   EXPECT_THAT(text, HasSubstr("10 GiB is free inside PyTorch's segments but scattered"));
   EXPECT_THAT(text, HasSubstr("Dropped events: none"));

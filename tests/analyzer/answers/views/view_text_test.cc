@@ -98,7 +98,8 @@ TEST(TreeText, SumsUpSmallBranchesThatAreLargeTogether) {
   options.percent_limit = 50;
   EXPECT_THAT(TreeOf(&example, options), Not(HasSubstr("smaller")));
   options.percent_limit = 40;
-  EXPECT_THAT(TreeOf(&example, options), HasSubstr("   3.91 KiB         40 %          8  \u2514 in 2 smaller branches\n"));
+  EXPECT_THAT(TreeOf(&example, options),
+              HasSubstr("   3.91 KiB         40 %          8  \u2514 in 2 smaller branches\n"));
 }
 
 TEST(TreeText, SortsByCount) {

@@ -125,6 +125,18 @@ TEST(Plot, ThePeakHasItsLines) {
   EXPECT_THAT(chart.series.at(0).values, ElementsAre(40.0 * kMiB, 15.0 * kMiB));
 }
 
+TEST(Plot, CategoriesHaveTheColoursThatTheyHaveEverywhere) {
+  const auto bars = ChartOf<plots::BarChart>(PlotKind::kPeak, PageLayer::kCategory);
+  const auto timeline = ChartOf<plots::LineChart>(PlotKind::kTimeline, PageLayer::kCategory);
+  ASSERT_EQ(bars.series.size(), bars.categories.size());
+  for (size_t i = 0; i < bars.categories.size(); ++i) {
+    for (const plots::LineSeries& layer : timeline.series) {
+      if (layer.name == bars.categories[i]) EXPECT_EQ(layer.color.red, bars.series[i].color.red) << layer.name;
+    }
+    EXPECT_EQ(bars.series[i].values.size(), i + 1);
+  }
+}
+
 TEST(Plot, SurvivorsRiseStepByStep) {
   const auto chart = ChartOf<plots::LineChart>(PlotKind::kLeaks);
   ASSERT_EQ(chart.series.size(), 1u);
