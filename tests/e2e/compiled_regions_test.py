@@ -78,7 +78,9 @@ class CompiledGraphsTest(unittest.TestCase):
                 lines = self.lines(backend)
                 self.assertIn((f"compiled_graphs.py:{line('the product')} Block.forward", "layers"), lines)
                 self.assertIn((f"compiled_graphs.py:{line('relu')} Block.forward", "layers"), lines)
-                self.assertEqual(lines[(f"compiled_graphs.py:{line('the output')} Net.forward", "(OptimizedModule)")], 4, lines)
+                # Four outputs that are kept, and what the backward pass makes of their gradients.
+                self.assertEqual(lines[(f"compiled_graphs.py:{line('the output')} Net.forward", "(OptimizedModule)")], 8, lines)
+                self.assertNotIn("(GraphModule)", {module for _, module in lines})
 
 
 if __name__ == "__main__":

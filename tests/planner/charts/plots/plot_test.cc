@@ -131,7 +131,8 @@ TEST(Plot, CategoriesHaveTheColoursThatTheyHaveEverywhere) {
   ASSERT_EQ(bars.series.size(), bars.categories.size());
   for (size_t i = 0; i < bars.categories.size(); ++i) {
     for (const plots::LineSeries& layer : timeline.series) {
-      if (layer.name == bars.categories[i]) EXPECT_EQ(layer.color.red, bars.series[i].color.red) << layer.name;
+      if (layer.name != bars.categories[i]) continue;
+      EXPECT_EQ(layer.color.red, bars.series[i].color.red) << layer.name;
     }
     EXPECT_EQ(bars.series[i].values.size(), i + 1);
   }
