@@ -354,8 +354,9 @@ void AddLines(const LiveProcess& process, const LiveView& view, size_t rows, Dra
   const std::string& filter = view.typing() == LiveView::Typing::kFilter ? view.typed() : view.filter();
   std::string who = "allocated by";
   if (filter.empty() && lines.empty()) return;
+  // In the place of the title: on a narrow screen both have no room.
   if (!filter.empty())
-    absl::StrAppend(&who, "  (holding \"", filter, "\": ", lines.size(), " of ", process.lines.size(), ")");
+    who = absl::StrCat("(holding \"", filter, "\": ", lines.size(), " of ", process.lines.size(), ")");
   const bool changes = process.changes_since_ns != 0;
   const bool is_wide = out->columns() >= 100;
   const std::string of = ShareTitle(process.lines_bytes);
