@@ -108,7 +108,7 @@ class LongRunTest(unittest.TestCase):
                 if 10000 <= event < 10200:
                     seen[event] = (kind, size)
         self.assertEqual(seen, events_of(self.trace, 10000, 10199))
-        for wrong in ("5-5", "9-1", "", "%00-5", "1-2%00", "0-4097", "a-b", "-1-5"):
+        for wrong in ("5-5", "9-1", "0-4097", "a-b", "-1-5"):
             done = subprocess.run([html_test.SETUP.gpumem, "html", "--json", f"--events={wrong}", str(self.trace)], capture_output=True, timeout=WAIT_S)
             self.assertEqual(done.returncode, 2, wrong)
 
@@ -140,7 +140,7 @@ class LongRunTest(unittest.TestCase):
             body = answer.read()
             connection.close()
             return answer.status, body
-        for wrong in ("5-5", "9-1", "0-4097", "a-b", "-1-5", "1-2-3", "%FF-5", "1-2;rm%20-rf", "--help", "1-99999999999999999999", "1" * 5000 + "-2"):
+        for wrong in ("", "%00-5", "1-2%00", "5-5", "9-1", "0-4097", "a-b", "-1-5", "1-2-3", "%FF-5", "1-2;rm%20-rf", "--help", "1-99999999999999999999", "1" * 5000 + "-2"):
             self.assertEqual(ask(wrong)[0], 400, wrong)
         self.assertEqual(ask("1-2", token="x" * 32)[0], 403)
         status, body = ask("10000-10200")

@@ -412,9 +412,10 @@ class CommandTest(unittest.TestCase):
             self.assertTrue(out.read_bytes().startswith(begin), ending)
         self.assertEqual(plot("peak", trace).returncode, 0)
         self.assertTrue((SETUP.folder / "plotted.peak.png").exists())
+        self.assertEqual(plot("timeline", trace, SETUP.trace("small"), "-o", SETUP.folder / "both.svg").returncode, 0)
         self.assertEqual(plot("comparison", trace, SETUP.trace("small"), "-o", SETUP.folder / "two.png").returncode, 0)
         for wrong, words in ((("pie", trace), b"Name one of timeline"), (("timeline", trace, "-o", "x.gif"), b"End its name with"),
-                             (("timeline", trace, trace), b"only gpumemshim plot comparison")):
+                             (("peak", trace, trace), b"only gpumemshim plot comparison and timeline"), (("timeline", *[trace] * 9), b"room for 8 traces")):
             done = plot(*wrong)
             self.assertEqual(done.returncode, 2, wrong)
             self.assertIn(words, done.stderr)
