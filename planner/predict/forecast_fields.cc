@@ -153,7 +153,8 @@ Document ForecastFields(const Forecast& forecast) {
                "within the range), `does_not_fit`, `unknown`");
   answer.Field("fits", assessment.verdict == Verdict::kFits,
                "true for the first; of a run of `--vary`: with the margin");
-  answer.Field("range", RangeDatum(assessment, forecast.answered() && !IsCutShort(forecast.end)), "of the fullest device, in nvidia-smi's terms");
+  answer.Field("range", RangeDatum(assessment, forecast.answered() && !IsCutShort(forecast.end)),
+               "of the fullest device, in nvidia-smi's terms");
   AddDoubtFields(assessment.doubts, &answer);
   answer.Field("tight", TightDatum(forecast),
                "of a run with no more memory than the device has, where more was wanted; else null. With refused "

@@ -16,7 +16,6 @@
 namespace gpumem::plan {
 namespace {
 
-
 std::string DeviceText(const Forecast& forecast) {
   return absl::StrCat(forecast.device_count > 1 ? absl::StrCat(forecast.device_count, " x ") : "", forecast.device.name,
                       " (", FormatBytes(forecast.capacity()), ", capability ",

@@ -8,9 +8,10 @@
 
 import re
 
+import release
+
 # PUBLISHED = True in scripts/lib/release.py turns all that people read to the name.
 PUBLISHED = re.compile(r"^PUBLISHED\s*=\s*True\b", re.M)
-VERSION = re.compile(r"project\(gpumemshim VERSION ([\d.]+)")
 # pip, pipx, uv and uvx, with flags and other packages before the name; not a file, a folder or an index of such.
 BARE = re.compile(r"""\b(?:pip3?|pipx|uv|uvx)\b(?:[ \t]+(?:install|run|pip|tool|add|download|-[-\w]+(?:[= ](?!gpumemshim\b)[^\s`'"]+)?|(?!gpumemshim\b)[\w.\[\]<>=~-]+))*[ \t]+['"]?gpumemshim(?![\w/*-]|\.\w)""")
 
@@ -21,10 +22,9 @@ def published(root):
 
 
 def line(root):
-    version = VERSION.search((root / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
-    return "pip install gpumemshim" if published(root) else f"pip install gpumemshim-{version}-py3-none-manylinux_2_28_x86_64.whl"
+    return "pip install gpumemshim" if published(root) else f"pip install gpumemshim-{release.version(root)}-py3-none-manylinux_2_28_x86_64.whl"
 
 
 def bare(text):
-    """But where nothing would be looked for: `uninstall`, or an index of one's own (--no-index)."""
-    return [found for found in BARE.finditer(text) if re.search(r"\b(?:uvx|install|run|add|download)\b", found[0]) and "--no-index" not in found[0]]
+    """But where nothing would be looked for by it: `uninstall`, an index of one's own (--no-index), `uvx --from FILE`."""
+    return [found for found in BARE.finditer(text) if re.search(r"\b(?:uvx|install|run|add|download)\b", found[0]) and not re.search(r"--(?:no-index|from)\b", found[0])]

@@ -35,7 +35,7 @@ class InstallLineTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
-        self.write("CMakeLists.txt", "project(gpumemshim VERSION 1.2.3 LANGUAGES C)\n")
+        self.write("python/gpumemshim/__init__.py", "__version__ = \"1.2.3\"\n")
 
     def write(self, name, text):
         path = self.root / name

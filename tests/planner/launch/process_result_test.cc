@@ -83,7 +83,7 @@ TEST_F(ProcessResultTest, ReadsWhatTheInjectedScriptWrites) {
   EXPECT_EQ(result.unknown_true, 4u);
   EXPECT_EQ(result.unknown_false, 6u);
   EXPECT_THAT((std::vector{result.unknown_values, result.drawn_reads, result.unknown_counts, result.drawn_counts}),
-              testing::ElementsAre(12, 2, 8, 9));
+              ElementsAre(12, 2, 8, 9));
   EXPECT_TRUE(result.steps_differ);
   EXPECT_EQ(result.failed_at, "/x/train.py:12");
   EXPECT_EQ(result.failed_by, "RuntimeError: no");
