@@ -54,7 +54,7 @@ LINES = {"src/my models/net.py:7": 300, "src/my models/net.py:10": 24}  # MiB
 
 
 def version():
-    return (ROOT / "CMakeLists.txt").read_text(encoding="utf-8").partition("project(gpumemshim VERSION ")[2].split()[0]
+    return (ROOT / "python/gpumemshim/__init__.py").read_text(encoding="utf-8").partition('__version__ = "')[2].partition('"')[0]
 
 
 def of_yaml(path):

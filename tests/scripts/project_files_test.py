@@ -68,7 +68,7 @@ class ProjectFilesTest(unittest.TestCase):
         keys = dict(re.findall(r"^([a-z-]+):[ ]*(.*)$", text, re.M))
         self.assertLessEqual({"cff-version", "message", "title", "authors"}, set(keys))  # required by 1.2.0
         self.assertEqual(keys["cff-version"], "1.2.0")
-        self.assertEqual(keys["version"], re.search(r"project\(gpumemshim VERSION ([\d.]+)", read("CMakeLists.txt"))[1])
+        self.assertEqual(keys["version"], re.search(r'^__version__ = "([^"]+)"', read("python/gpumemshim/__init__.py"), re.M)[1])
         self.assertEqual(keys["license"], "Apache-2.0")
 
     def test_security_names_commands_that_are_there(self):
