@@ -27,4 +27,4 @@ def line(root):
 
 def bare(text):
     """But where nothing would be looked for by it: `uninstall`, an index of one's own (--no-index), `uvx --from FILE`."""
-    return [found for found in BARE.finditer(text) if re.search(r"\b(?:uvx|install|run|add|download)\b", found[0]) and not re.search(r"--(?:no-index\b|from[ =](?!gpumemshim[\s'\"`]))", found[0])]
+    return [found for found in BARE.finditer(text) if re.search(r"\b(?:uvx|install|run|add|download)\b", found[0]) and not re.search(r"--(?:no-index\b|from[ =](?!gpumemshim(?:[\s'\"`]|$)))", found[0])]
