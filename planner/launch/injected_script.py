@@ -242,12 +242,12 @@ def asked_workspaces(driver):
         if library == "CUDA":
             context = {"known": known, "bytes": int(given)} if operation == "context" else context
             continue
-        one = libraries.setdefault(library, {"set": 0, "measured": 0, "similar": 0, "bound": 0, "nothing": 0, "without_bound": 0, "largest": 0, "largest_bound": 0})
+        one = libraries.setdefault(library, {"set": 0, "measured": 0, "similar": 0, "law": 0, "bound": 0, "nothing": 0, "without_bound": 0, "largest": 0, "largest_bound": 0})
         one[known] += 1
         one["largest"] = max(one["largest"], int(given))
         if known == "nothing" and bound == "-":
             one["without_bound"] += 1
-        elif known == "nothing":
+        elif known in ("nothing", "law"):
             one["largest_bound"] = max(one["largest_bound"], int(bound))
     return {"workspaces": libraries, "context": context}
 

@@ -50,6 +50,8 @@ std::string WorkspacesText(const std::vector<WorkspaceUse>& uses) {
       Sentence(uses, &WorkspaceUse::measured, "are as measured on this GPU."),
       Sentence(uses, &WorkspaceUse::similar,
                "are as measured on another GPU of this capability, or with another version of the library."),
+      Sentence(uses, &WorkspaceUse::lawful,
+               "follow from rules that were found in sizes measured on a GPU of this capability (docs/workspaces.md)."),
       Sentence(uses, &WorkspaceUse::set, "are as SIMCUDA_CUDNN_WS and the like set them."),
       Sentence(uses, &WorkspaceUse::bounded, "count with the most that they can be (docs/workspaces.md)."),
       Sentence(uses, &WorkspaceUse::unknown, "are not measured for this GPU and count as 0."),
@@ -89,6 +91,7 @@ void ReadWorkspaces(JsonReader* reader, ProcessResult* result) {
     asked->ReadIfThere("set", &use.set);
     asked->ReadIfThere("measured", &use.measured);
     asked->ReadIfThere("similar", &use.similar);
+    asked->ReadIfThere("law", &use.lawful);
     asked->ReadIfThere("bound", &use.bounded);
     asked->ReadIfThere("nothing", &use.unknown);
     asked->ReadIfThere("without_bound", &use.without_bound);

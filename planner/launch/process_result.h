@@ -35,10 +35,11 @@ struct WorkspaceUse {
   uint64_t set = 0;                         // by a SIMCUDA_..._WS variable
   uint64_t measured = 0;                    // on this device, with this version of the library
   uint64_t similar = 0;                     // on another of its capability, or with another version
+  uint64_t lawful = 0;                      // by rules that were found in measured ones (simcuda/base/cudnn_law.h)
   uint64_t bounded = 0;                     // counted with their bound: --workspaces bound
   uint64_t unknown = 0;                     // counted as 0
   uint64_t without_bound = 0;               // of those: even a bound is not known
-  uint64_t largest = 0, largest_bound = 0;  // bytes; the latter of those that count as 0
+  uint64_t largest = 0, largest_bound = 0;  // bytes; the latter of those that rules give, or that count as 0
 };
 
 // A size that is not asked for by operations: the context's.

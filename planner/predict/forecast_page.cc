@@ -185,17 +185,19 @@ void AddWorkspaceFields(const std::vector<WorkspaceUse>& uses, Document* answer)
   for (const std::string& library : UnknownLibraries(uses)) unknown.emplace_back(library);
   answer->Field("unknown_workspaces", Datum::List(std::move(unknown), JsonLayout::kOneLine),
                 "libraries whose operations count as 0, for nobody measured them");
-  answer->Table<Use>("workspaces", "one object a library",
-                     {{"library", "its name", &Use::library},
-                      {"set", kKnown, &Use::set},
-                      {"measured", kKnown, &Use::measured},
-                      {"similar", kKnown, &Use::similar},
-                      {"bounded", kKnown, &Use::bounded},
-                      {"unknown", kKnown, &Use::unknown},
-                      {"without_bound", "of the unknown ones", &Use::without_bound},
-                      {"largest_bytes", "the largest workspace", &Use::largest},
-                      {"largest_bound_bytes", "the largest bound of those that count as 0", &Use::largest_bound}},
-                     std::vector<Use>(uses), {.layout = JsonLayout::kOneLine});
+  answer->Table<Use>(
+      "workspaces", "one object a library",
+      {{"library", "its name", &Use::library},
+       {"set", kKnown, &Use::set},
+       {"measured", kKnown, &Use::measured},
+       {"similar", kKnown, &Use::similar},
+       {"law", kKnown, &Use::lawful},
+       {"bounded", kKnown, &Use::bounded},
+       {"unknown", kKnown, &Use::unknown},
+       {"without_bound", "of the unknown ones", &Use::without_bound},
+       {"largest_bytes", "the largest workspace", &Use::largest},
+       {"largest_bound_bytes", "the largest bound of those that rules give, or that count as 0", &Use::largest_bound}},
+      std::vector<Use>(uses), {.layout = JsonLayout::kOneLine});
 }
 
 // What the numbers rest on, for machines.
@@ -215,6 +217,7 @@ Document ConfidenceFields(const Forecast& forecast) {
   fields.Field("pinned", Datum::Object(std::move(pinned)), "how often, by pin");
   AddWorkspaceFields(reported.workspaces, &fields);
   fields.Field("peak_where_workspaces_are_bounds", PeaksDatum(forecast.with_bounds), "null = not needed");
+  fields.Field("peak_where_workspaces_are_least", PeaksDatum(forecast.with_least_workspaces), "null = not needed");
   const KnownSize& context = reported.context;
   fields.Field("context",
                Datum::If(context.bytes != 0,

@@ -64,6 +64,7 @@ class Forecaster {
   // With no more memory than there is, of which `left` bytes are somebody else's.
   absl::StatusOr<PlannedRun> RunTight(uint64_t left);
   absl::Status TryData(const PlannedRun& run);
+  absl::Status TryWorkspaces();
   absl::Status TryOtherDraws(const PlannedRun& run);
   absl::Status TryOtherValues(const PlannedRun& run);
   absl::Status TryValues(RunRequest::Values values, const std::string& at, const std::string& what,

@@ -77,18 +77,27 @@ absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
     GPUMEM_ASSIGN_OR_RETURN(forecast_.with_late_events,
                             PeaksWith(late, FailedRun::Of::kStreams, "where kernels lag behind"));
   }
-  if (chosen_.workspaces == "measured" && HasBounds(forecast_.workspaces())) {
-    RunRequest bounded = chosen_;
-    bounded.workspaces = "bound";
-    GPUMEM_ASSIGN_OR_RETURN(forecast_.with_bounds,
-                            PeaksWith(bounded, FailedRun::Of::kWorkspaces, "with workspaces as large as they can be"));
-  }
+  if (chosen_.workspaces == "measured" && HasBounds(forecast_.workspaces())) GPUMEM_RETURN_IF_ERROR(TryWorkspaces());
   if (chosen_.values == RunRequest::Values::kComputed) {
     GPUMEM_RETURN_IF_ERROR(TryOtherDraws(run));
     GPUMEM_RETURN_IF_ERROR(TryOtherValues(run));
   }
   if (forecast_.need() > forecast_.capacity()) return TryTight();
   return TryUpperEnd();
+}
+
+absl::Status Forecaster::TryWorkspaces() {
+  RunRequest other = chosen_;
+  other.workspaces = "bound";
+  GPUMEM_ASSIGN_OR_RETURN(forecast_.with_bounds,
+                          PeaksWith(other, FailedRun::Of::kWorkspaces, "with workspaces as large as they can be"));
+  const std::vector<WorkspaceUse>& uses = forecast_.workspaces();
+  const bool have_least = std::any_of(uses.begin(), uses.end(), [](const WorkspaceUse& use) { return use.lawful > 0; });
+  if (!have_least) return absl::OkStatus();
+  other.workspaces = "least";
+  GPUMEM_ASSIGN_OR_RETURN(forecast_.with_least_workspaces,
+                          PeaksWith(other, FailedRun::Of::kWorkspaces, "with workspaces as small as they can be"));
+  return absl::OkStatus();
 }
 
 // Where something is counted that nobody knows. What follows from random numbers is drawn, not assumed.

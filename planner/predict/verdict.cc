@@ -98,9 +98,10 @@ class Assessor {
     uint64_t convolutions = 0;
     std::vector<std::string> counts;
     for (const WorkspaceUse& use : forecast_.workspaces()) {
-      if (use.unknown == 0) continue;
-      if (use.library == "cuDNN") convolutions = use.unknown;
-      counts.push_back(absl::StrCat(use.library, " ", use.unknown));
+      const uint64_t open = use.unknown + use.lawful;
+      if (open == 0) continue;
+      if (use.library == "cuDNN") convolutions = open;
+      counts.push_back(absl::StrCat(use.library, " ", open));
     }
     return absl::StrCat("one scripts/gpu_check --workspaces on such a GPU measures common shapes (not measured here: ",
                         absl::StrJoin(counts, ", "), ")",
@@ -113,8 +114,7 @@ class Assessor {
     AddRun(Doubt::Kind::kData, forecast_.with_zero, "how much nonzero, masks and unique find",
            "--data-dependent expect=SHARE");
     AddDraws();
-    AddRun(Doubt::Kind::kWorkspaces, forecast_.with_bounds, "workspaces of libraries, which nobody measured on it",
-           SettleWorkspaces());
+    AddWorkspaces();
     AddRun(Doubt::Kind::kStreams, forecast_.with_late_events, "how far kernels lag behind the host", "");
     const std::vector<WorkspaceUse>& uses = forecast_.workspaces();
     const bool no_bound =
@@ -124,6 +124,19 @@ class Assessor {
            absl::StrCat("workspaces of ", absl::StrJoin(UnknownLibraries(uses), ", "), " are large"),
            "scripts/gpu_check --workspaces on such a GPU", 0, 0, false});
     }
+  }
+
+  // More room need not mean more reserved: both runs may be on one side.
+  void AddWorkspaces() {
+    uint64_t less = 0, more = 0;
+    for (const std::optional<RunPeaks>& other : {forecast_.with_bounds, forecast_.with_least_workspaces}) {
+      const uint64_t need = other.has_value() ? other->need() : forecast_.need();
+      less = std::max(less, forecast_.need() - std::min(forecast_.need(), need));
+      more = std::max(more, need - std::min(forecast_.need(), need));
+    }
+    if (!forecast_.with_bounds.has_value()) return;
+    Add({Doubt::Kind::kWorkspaces, "workspaces of libraries, which nobody measured on it", "", SettleWorkspaces(), less,
+         more, true});
   }
 
   // Three draws show how far they differ; others may differ as much again.

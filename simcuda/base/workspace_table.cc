@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 
 #include "simcuda/base/note.h"
 
@@ -49,7 +50,7 @@ bool ReadCapability(const std::string& text, int* capability) {
 }  // namespace
 
 const char* KnownName(Known known) {
-  static constexpr const char* kNames[] = {"set", "measured", "similar", "bound", "nothing"};
+  static constexpr const char* kNames[] = {"set", "measured", "similar", "law", "bound", "nothing"};
   return kNames[static_cast<int>(known)];
 }
 
@@ -81,20 +82,74 @@ FoundSize WorkspaceTable::Find(const WorkspaceKey& key) const {
     // Of several that are near, the largest: better too much than too little.
     found = {Known::kSimilar, std::max(found.bytes, row.bytes)};
   }
-  return found;
+  uint64_t bytes = 0;
+  if (!FindShape(key, &bytes)) return found;
+  if (key.device == shapes_of_.device && key.version == shapes_of_.version) return {Known::kMeasured, bytes};
+  return {Known::kSimilar, std::max(found.bytes, bytes)};
 }
 
-WorkspaceTable ReadWorkspaceTable(const std::string& path) {
-  WorkspaceTable table;
+bool WorkspaceTable::AddShape(const std::string& line) {
+  if (line.empty() || line[0] == '#') return true;
+  const std::vector<std::string> cells = Cells(line);
+  if (cells[0] == "device") {
+    if (cells.size() != 4 || !ReadCapability(cells[2], &shapes_of_.capability)) return false;
+    shapes_of_.library = "cuDNN";
+    shapes_of_.device = cells[1];
+    shapes_of_.version = cells[3];
+    return true;
+  }
+  if (cells[0] == "shape") {
+    for (size_t i = 1; i < cells.size(); ++i) columns_.emplace(cells[i], i - 1);
+    return true;
+  }
+  std::vector<int64_t> sizes;
+  for (size_t i = 1; i < cells.size(); ++i) {
+    uint64_t bytes = 0;
+    if (cells[i] != "-" && !ReadWhole(cells[i], &bytes)) return false;
+    sizes.push_back(cells[i] == "-" ? -1 : static_cast<int64_t>(bytes));
+  }
+  if (sizes.empty() || sizes.size() != columns_.size()) return false;
+  shapes_.insert_or_assign(cells[0], std::move(sizes));
+  return true;
+}
+
+// "convolution_forward" of "f32 x=... dilation=1,1 nchw" is the column "forward f32 nchw" of "x=... dilation=1,1".
+bool WorkspaceTable::FindShape(const WorkspaceKey& key, uint64_t* bytes) const {
+  constexpr char kPrefix[] = "convolution_";
+  const size_t first = key.parameters.find(' '), last = key.parameters.rfind(' ');
+  if (key.library != shapes_of_.library || key.capability != shapes_of_.capability || first == last ||
+      key.operation.rfind(kPrefix, 0) != 0) {
+    return false;
+  }
+  const auto column = columns_.find(key.operation.substr(sizeof kPrefix - 1) + ' ' + key.parameters.substr(0, first) +
+                                    key.parameters.substr(last));
+  const auto shape = shapes_.find(key.parameters.substr(first + 1, last - first - 1));
+  if (column == columns_.end() || shape == shapes_.end() || shape->second[column->second] < 0) return false;
+  *bytes = static_cast<uint64_t>(shape->second[column->second]);
+  return true;
+}
+
+namespace {
+
+void ReadLines(const std::string& path, const std::function<bool(const std::string&)>& add) {
   std::ifstream file(path);
   bool reported = false;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
-    if (table.Add(line) || reported) continue;
+    if (add(line) || reported) continue;
     PrintLine("%s:%d: not a row of measured sizes (docs/workspaces.md); it and others like it are left out",
               path.c_str(), number);
     reported = true;
   }
+}
+
+}  // namespace
+
+WorkspaceTable ReadWorkspaceTable(const std::string& path) {
+  WorkspaceTable table;
+  ReadLines(path, [&table](const std::string& line) { return table.Add(line); });
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  ReadLines(folder + "cudnn_convolutions.tsv", [&table](const std::string& line) { return table.AddShape(line); });
   return table;
 }
 

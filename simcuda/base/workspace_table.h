@@ -17,12 +17,13 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace simcuda {
 
 // How a size is known, best first.
-enum class Known : uint8_t { kSet, kMeasured, kSimilar, kBound, kNothing };
+enum class Known : uint8_t { kSet, kMeasured, kSimilar, kLaw, kBound, kNothing };
 
 const char* KnownName(Known known);
 
@@ -47,12 +48,22 @@ class WorkspaceTable {
   FoundSize Find(const WorkspaceKey& key) const;
   // One line of the file: whether it may be used. Blank lines, comments and the heading may; they are no rows.
   bool Add(const std::string& line);
+  // One line of a file of convolutions (cudnn_convolutions.tsv): device, heading, or a shape with its sizes.
+  bool AddShape(const std::string& line);
   size_t size() const { return rows_.size(); }
+  size_t shapes() const { return shapes_.size(); }
 
  private:
+  // Of a convolution, in the file of shapes.
+  bool FindShape(const WorkspaceKey& key, uint64_t* bytes) const;
+
   std::vector<Row> rows_;
+  WorkspaceKey shapes_of_;                                        // library, device, capability, version
+  std::unordered_map<std::string, size_t> columns_;               // "forward f32 nchw"
+  std::unordered_map<std::string, std::vector<int64_t>> shapes_;  // "x=... dilation=1,1": sizes, -1 = not measured
 };
 
+// The file, and that of convolutions beside it.
 WorkspaceTable ReadWorkspaceTable(const std::string& path);
 
 // SIMCUDA_WORKSPACE_TABLE, else workspaces.tsv in the folder of the library that this is linked into.

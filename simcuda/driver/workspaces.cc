@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
-// How much the stubs' operations need: what a setting says, else a measured row, else (SIMCUDA_WORKSPACES=bound)
-// the bound, else nothing. What was asked is kept, so that a prediction can say what of it is not known.
+// How much the stubs' operations need: what a setting says, else a measured row, else the law that was found in such
+// (its ends where SIMCUDA_WORKSPACES is bound or least), else (bound) the bound, else nothing. What was asked is kept,
+// so that a prediction can say what of it is not known.
 //
 // Here and not in the stubs, since those share no state and have no C++ library.
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "simcuda/base/cudnn_law.h"
 #include "simcuda/base/environment.h"
 #include "simcuda/base/workspace_ask.h"
 #include "simcuda/base/workspace_table.h"
@@ -41,16 +44,41 @@ Workspaces& All() {
   return *all;
 }
 
-FoundSize AnswerAsk(const simcuda_ask& ask, const WorkspaceTable& table) {
+constexpr int kCapabilityOfLaw = 90;
+
+// The size, and the most that it can be where it is not certain.
+struct Answered {
+  FoundSize given;
+  uint64_t bound = 0;
+};
+
+Answered AnswerAsk(const simcuda_ask& ask, const WorkspaceTable& table) {
   const Environment& environment = GetEnvironment();
-  if (ask.set != SIMCUDA_NOT_SET) return {Known::kSet, ask.set};
-  if (environment.workspaces == "none") return {};
-  const FoundSize found =
-      table.Find({ask.library, ask.operation, ask.parameters, environment.name,
-                  ask.version == nullptr ? environment.cuda_version : ask.version, environment.compute_capability});
-  if (found.known != Known::kNothing || environment.workspaces != "bound" || ask.bound == SIMCUDA_NO_BOUND)
-    return found;
-  return {Known::kBound, ask.bound};
+  if (ask.set != SIMCUDA_NOT_SET) return {{Known::kSet, ask.set}, ask.bound};
+  if (environment.workspaces == "none") return {{}, ask.bound};
+  WorkspaceKey key = {ask.library,
+                      ask.operation,
+                      ask.parameters,
+                      environment.name,
+                      ask.version == nullptr ? environment.cuda_version : ask.version,
+                      environment.compute_capability};
+  const FoundSize found = table.Find(key);
+  if (found.known != Known::kNothing) return {found, ask.bound};
+  const auto find = [&](const std::string& operation, const std::string& parameters) {
+    key.operation = operation;
+    key.parameters = parameters;
+    const FoundSize row = table.Find(key);
+    return row.known == Known::kNothing ? std::nullopt : std::optional<uint64_t>(row.bytes);
+  };
+  const bool has_law = key.library == "cuDNN" && key.capability == kCapabilityOfLaw && table.shapes() > 0;
+  const LawSize law = has_law ? LawOf(ask.operation, ask.parameters, find) : LawSize{};
+  const bool is_bound = environment.workspaces == "bound";
+  if (law.is_known) {
+    if (is_bound) return {{Known::kBound, law.high}, law.high};
+    return {{Known::kLaw, environment.workspaces == "least" ? law.low : law.likely}, law.high};
+  }
+  if (!is_bound || ask.bound == SIMCUDA_NO_BOUND) return {found, ask.bound};
+  return {{Known::kBound, ask.bound}, ask.bound};
 }
 
 std::string Line(const Asked& asked) {
@@ -69,7 +97,7 @@ extern "C" {
 __attribute__((visibility("default"))) uint64_t simcuda_workspace(const simcuda_ask* ask) {
   Workspaces& all = All();
   const std::lock_guard lock(all.mutex);
-  const FoundSize given = AnswerAsk(*ask, all.table);
+  const auto [given, bound] = AnswerAsk(*ask, all.table);
   // A handle is not an operation of the program's: where its size is not known, that is part of the guess at the
   // context.
   if (given.known == Known::kNothing && std::string_view(ask->operation) == "handle") return 0;
@@ -78,7 +106,7 @@ __attribute__((visibility("default"))) uint64_t simcuda_workspace(const simcuda_
   if (at == all.places.end()) {
     if (all.asked.size() == kMaxAsked) return given.bytes;
     at = all.places.emplace(key, all.asked.size()).first;
-    all.asked.push_back({ask->library, ask->operation, ask->parameters, given, ask->bound, 0});
+    all.asked.push_back({ask->library, ask->operation, ask->parameters, given, bound, 0});
   }
   ++all.asked[at->second].count;
   return given.bytes;

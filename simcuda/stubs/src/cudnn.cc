@@ -277,6 +277,30 @@ STUB_API int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(void*, int mod
   return WriteNormSize("batch_norm_reserve", "SIMCUDA_CUDNN_BN_RESERVE", mode, fused, x, size);
 }
 
+#ifndef STUB_CUDNN8
+namespace {
+
+struct Dropout {
+  float share;
+};
+
+}  // namespace
+
+float simcudnn::DropoutOf(const void* descriptor) {
+  return descriptor == nullptr ? 0 : static_cast<const Dropout*>(descriptor)->share;
+}
+
+STUB_API int cudnnSetDropoutDescriptor(void* descriptor, void*, float share, void*, size_t, unsigned long long) {
+  if (descriptor == nullptr) return kBadParamNullPointer;
+  static_cast<Dropout*>(descriptor)->share = share;
+  return kSuccess;
+}
+STUB_API int cudnnRestoreDropoutDescriptor(void* descriptor, void* handle, float share, void* states, size_t size,
+                                           unsigned long long seed) {
+  return cudnnSetDropoutDescriptor(descriptor, handle, share, states, size, seed);
+}
+#endif
+
 // The random states of a dropout descriptor: never 0, since callers allocate and check it.
 STUB_API int cudnnDropoutGetStatesSize(void*, size_t* size) {
   return WriteSize(size, stub_setting("SIMCUDA_CUDNN_DROPOUT_STATES", 4096));

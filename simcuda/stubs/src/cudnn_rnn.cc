@@ -51,6 +51,8 @@ STUB_API int cudnnGetRNNTempSpaceSizes(void*, void* descriptor, int mode, void* 
   line.Add("hidden=%lld projection=%lld ", static_cast<long long>(rnn.hidden), static_cast<long long>(rnn.projection));
   line.Add("layers=%lld directions=%d ", static_cast<long long>(rnn.layers), rnn.directions);
   line.Add("steps=%lld batch=%lld ", static_cast<long long>(data.steps), static_cast<long long>(data.batch));
+  if (data.tokens != data.steps * data.batch) line.Add("tokens=%lld ", static_cast<long long>(data.tokens));
+  if (rnn.drops) line.Add("dropout=1 ");
   line.Add("bias=%d %s", rnn.bias, mode == kTraining ? "training" : "inference");
   if (workspace != nullptr)
     *workspace = Workspace("rnn_workspace", text, WorkspaceBound(rnn, data), "SIMCUDA_CUDNN_RNN_WS");
@@ -129,18 +131,28 @@ STUB_API int cudnnDestroyRNNDescriptor(void* descriptor) {
 }
 
 STUB_API int cudnnSetRNNDescriptor_v8(void* descriptor, int, int cell, int bias, int direction, int, int type, int, int,
-                                      int input, int hidden, int projection, int layers, void*, unsigned) {
+                                      int input, int hidden, int projection, int layers, void* dropout, unsigned) {
   if (descriptor == nullptr) return kBadParamNullPointer;
   if (cell < kRelu || cell > kGru || input <= 0 || hidden <= 0 || layers <= 0) return kBadParam;
-  *static_cast<Rnn*>(descriptor) = Rnn{type, cell, bias, direction == 1 ? 2 : 1, input, hidden, projection, layers};
+  *static_cast<Rnn*>(descriptor) = Rnn{type,
+                                       cell,
+                                       bias,
+                                       direction == 1 ? 2 : 1,
+                                       input,
+                                       hidden,
+                                       projection,
+                                       layers,
+                                       layers > 1 && DropoutOf(dropout) > 0};
   return kSuccess;
 }
 
 STUB_API int cudnnCreateRNNDataDescriptor(void** out) { return cudnnCreateRNNDescriptor(out); }
 STUB_API int cudnnDestroyRNNDataDescriptor(void* descriptor) { return cudnnDestroyRNNDescriptor(descriptor); }
-STUB_API int cudnnSetRNNDataDescriptor(void* data, int, int, int steps, int batch, int, const int*, void*) {
+STUB_API int cudnnSetRNNDataDescriptor(void* data, int, int, int steps, int batch, int, const int* lengths, void*) {
   if (data == nullptr) return kBadParamNullPointer;
-  *static_cast<RnnData*>(data) = RnnData{steps, batch};
+  int64_t tokens = lengths == nullptr ? static_cast<int64_t>(steps) * batch : 0;
+  for (int i = 0; lengths != nullptr && i < batch; ++i) tokens += lengths[i];
+  *static_cast<RnnData*>(data) = RnnData{steps, batch, tokens};
   return kSuccess;
 }
 

@@ -15,6 +15,7 @@ enum Bias { kNoBias = 0, kInputBias = 1, kDoubleBias = 2, kRecurrentBias = 3 };
 struct Rnn {
   int type, cell, bias, directions;
   int64_t input, hidden, projection, layers;
+  bool drops;  // outputs between layers
 
   int64_t Gates() const { return cell == kLstm ? 4 : cell == kGru ? 3 : 1; }
   bool Projects() const { return projection > 0 && projection != hidden; }
@@ -36,6 +37,7 @@ static_assert(sizeof(Rnn) <= 256, "must fit a stub handle");
 
 struct RnnData {
   int64_t steps, batch;
+  int64_t tokens;  // of all sequences, without padding
 };
 
 }  // namespace simcudnn

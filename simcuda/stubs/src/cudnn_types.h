@@ -104,6 +104,9 @@ inline const char* TypeName(int type) {
 size_t Workspace(const char* operation, const char* parameters, uint64_t bound,
                  const char* setting = "SIMCUDA_CUDNN_WS");
 
+// The share that a dropout descriptor drops; null: none.
+float DropoutOf(const void* descriptor);
+
 // A tensor or filter descriptor; `format` is the filter's alone.
 struct Tensor {
   int type;

@@ -81,15 +81,16 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
       "host_reads": [{"kind": "shape", "operation": "aten::nonzero", "site": "train.py:30", "count": 4, "bytes": 32}],
       "pinned": {"n.item()": 3}, "unknown_workspaces": ["cuDNN", "cuSPARSE"],
       "workspaces": [
-        {"library": "cuDNN", "set": 1, "measured": 2, "similar": 0, "bounded": 0, "unknown": 3, "without_bound": 0,
-         "largest_bytes": 7, "largest_bound_bytes": 9},
-        {"library": "cuFFT", "set": 0, "measured": 0, "similar": 4, "bounded": 1, "unknown": 0, "without_bound": 0,
-         "largest_bytes": 8, "largest_bound_bytes": 0},
-        {"library": "cuSPARSE", "set": 0, "measured": 0, "similar": 0, "bounded": 0, "unknown": 1, "without_bound": 1,
-         "largest_bytes": 0, "largest_bound_bytes": 0}],
+        {"library": "cuDNN", "set": 1, "measured": 2, "similar": 0, "law": 0, "bounded": 0, "unknown": 3,
+         "without_bound": 0, "largest_bytes": 7, "largest_bound_bytes": 9},
+        {"library": "cuFFT", "set": 0, "measured": 0, "similar": 4, "law": 0, "bounded": 1, "unknown": 0,
+         "without_bound": 0, "largest_bytes": 8, "largest_bound_bytes": 0},
+        {"library": "cuSPARSE", "set": 0, "measured": 0, "similar": 0, "law": 0, "bounded": 0, "unknown": 1,
+         "without_bound": 1, "largest_bytes": 0, "largest_bound_bytes": 0}],
       "peak_where_workspaces_are_bounds": {"device": 0, "allocated_bytes": 6979321856, "reserved_bytes": 7516192768,
                                            "process_bytes": 8589934592, "context_bytes": 536870912,
                                            "other_bytes": 536870912, "device_bytes": 8589934592},
+      "peak_where_workspaces_are_least": null,
       "context": {"bytes": 536870912, "known": "set"}},
     "what_if": []})json"));
 }

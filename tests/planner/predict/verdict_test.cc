@@ -131,6 +131,18 @@ TEST(VerdictTest, StepsThatDifferHaveNoUpperBound) {
   EXPECT_EQ(VerdictOf(forecast), Verdict::kFits);
 }
 
+// More room need not mean more reserved.
+TEST(VerdictTest, LeastAndLargestWorkspacesMayBothBeOnOneSide) {
+  Forecast forecast = testing::ExampleForecast(8 * kGiB);
+  forecast.with_bounds = testing::PeaksOfSize(7 * kGiB);
+  forecast.with_least_workspaces = testing::PeaksOfSize(6 * kGiB);
+  EXPECT_EQ(Assess(forecast).low, 6 * kGiB);
+  EXPECT_EQ(Assess(forecast).high, 8 * kGiB);
+  forecast.with_least_workspaces = testing::PeaksOfSize(9 * kGiB);
+  EXPECT_EQ(Assess(forecast).low, 7 * kGiB);
+  EXPECT_EQ(Assess(forecast).high, 9 * kGiB);
+}
+
 TEST(VerdictTest, DrawsThatDifferMayDifferAsMuchAgain) {
   Forecast forecast = testing::ExampleForecast(8 * kGiB);
   forecast.with_other_draws = {testing::PeaksOfSize(8 * kGiB), testing::PeaksOfSize(8 * kGiB)};
