@@ -122,7 +122,7 @@ class ManifestTest(unittest.TestCase):
             self.assertEqual(set(argument) - {"type", "name", "value", "valueHint", "description", "format", "isRequired", "isRepeated", "placeholder", "default"}, set())
 
     def test_it_is_of_this_version_and_the_package_names_it(self):
-        version = re.search(r"project\(gpumemshim VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+        version = re.search(r'^__version__ = "([^"]+)"', (ROOT / "python/gpumemshim/__init__.py").read_text(), re.M)[1]
         self.assertEqual([self.manifest["version"], self.manifest["packages"][0]["version"]], [version, version])
         self.assertEqual(self.manifest["packages"][0]["identifier"], "gpumemshim")
         # By this line the registry knows that who owns the package wants the server to be listed.
