@@ -6,6 +6,7 @@
 // so that a prediction can say what of it is not known.
 //
 // Here and not in the stubs, since those share no state and have no C++ library.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -74,8 +75,9 @@ Answered AnswerAsk(const simcuda_ask& ask, const WorkspaceTable& table) {
   const LawSize law = has_law ? LawOf(ask.operation, ask.parameters, find) : LawSize{};
   const bool is_bound = environment.workspaces == "bound";
   if (law.is_known) {
-    if (is_bound) return {{Known::kBound, law.high}, law.high};
-    return {{Known::kLaw, environment.workspaces == "least" ? law.low : law.likely}, law.high};
+    const uint64_t most = std::min(law.high, ask.bound);  // a cap of cuDNN's own is in the bound
+    if (is_bound) return {{Known::kBound, most}, most};
+    return {{Known::kLaw, std::min(most, environment.workspaces == "least" ? law.low : law.likely)}, most};
   }
   if (!is_bound || ask.bound == SIMCUDA_NO_BOUND) return {found, ask.bound};
   return {{Known::kBound, ask.bound}, ask.bound};

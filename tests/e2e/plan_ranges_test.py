@@ -46,7 +46,7 @@ def plan(setup, folder, case, **environment):
 def judge(setup, case):
     """(what is wrong or "", relative width or None, a line)."""
     with tempfile.TemporaryDirectory(prefix="gpumemshim-ranges-") as folder:
-        stated = plan(setup, folder, case, TRUTH="1", **({"SIMCUDA_CUDNN_WS": str(64 << 20)} if case in ("convolution", "unet") else {}))
+        stated = plan(setup, folder, case, TRUTH="1", **({"SIMCUDA_CUDNN_WS": str(64 << 20)} if case == "unet" else {}))
         planned = plan(setup, folder, case)
     low, high, bounded = (planned["range"][key] for key in ("low_bytes", "high_bytes", "bounded"))
     real, capacity = stated["range"]["likely_bytes"], planned["device"]["memory_bytes"]

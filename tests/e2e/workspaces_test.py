@@ -36,7 +36,9 @@ class Scratch(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def environment(self, **more):
-        return truth.environment_of_plans(SETUP, **{"COUNTERS": str(self.folder / "counters"), **more})
+        """With a table that has no rows, unless another is named: neither sizes of an H100 nor the law that was found in them."""
+        (self.folder / "none.tsv").touch()
+        return truth.environment_of_plans(SETUP, **{"COUNTERS": str(self.folder / "counters"), "SIMCUDA_WORKSPACE_TABLE": str(self.folder / "none.tsv"), **more})
 
     def table(self, *rows, origin="measured", device=H100):
         """Of (library, operation, parameters, bytes) for torch 2.11's versions."""
@@ -117,6 +119,31 @@ class Rows(Scratch):
         self.assertEqual(measured["confidence"]["context"], {"bytes": 300 * MIB, "known": "measured"})
         self.assertEqual(guessed["peak"]["process_bytes"] - measured["peak"]["process_bytes"], 212 * MIB)
         self.assertEqual(guessed["peak"]["reserved_bytes"], measured["peak"]["reserved_bytes"])
+
+
+class Law(Scratch):
+    def test_what_nobody_measured_follows_the_law_on_capability_9(self):
+        shipped = str(truth.ROOT / "simcuda" / "stubs" / "workspaces.tsv")
+        plan = self.plan("conv", SIMCUDA_WORKSPACE_TABLE=shipped)
+        use = self.use(plan, "cuDNN")
+        self.assertEqual((use["measured"], use["law"], use["unknown"]), (0, 2, 0))
+        for end in ("bounds", "least"):
+            self.assertIsNotNone(plan["confidence"][f"peak_where_workspaces_are_{end}"])
+        other = self.use(self.plan("conv", "--device", "a100", SIMCUDA_WORKSPACE_TABLE=shipped), "cuDNN")
+        self.assertEqual((other["law"], other["unknown"]), (0, 2))
+
+    def test_a_shape_that_was_measured_on_an_h100_is_in_the_file_of_shapes(self):
+        text = (truth.ROOT / "simcuda" / "stubs" / "cudnn_convolutions.tsv").read_text(encoding="utf-8").splitlines()
+        columns = next(line for line in text if line.startswith("shape\t")).split("\t")
+        row = dict(zip(columns, next(line for line in text if line.startswith("x=32,64,56,56 w=64,64,3,3 ")).split("\t")))
+        program = self.folder / "one.py"
+        program.write_text("import torch\ntorch.backends.cudnn.conv.fp32_precision = 'tf32'\n"
+                           "torch.nn.Conv2d(64, 64, 3, padding=1, bias=False).cuda()(torch.zeros(32, 64, 56, 56, device='cuda'))\n")
+        command = [SETUP.gpumem, "plan", "--json", "--no-what-if", "-o", self.folder / "one.gmtrace", "--", SETUP.python, program]
+        shipped = str(truth.ROOT / "simcuda" / "stubs" / "workspaces.tsv")
+        done = subprocess.run([str(word) for word in command], env=self.environment(SIMCUDA_WORKSPACE_TABLE=shipped), capture_output=True, text=True, timeout=200, check=False)
+        use = self.use(json.loads(done.stdout), "cuDNN")
+        self.assertEqual((use["measured"], use["largest_bytes"]), (1, int(row["forward f32 nchw"])))
 
 
 class Bounds(Scratch):

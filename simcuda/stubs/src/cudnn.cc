@@ -277,7 +277,6 @@ STUB_API int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(void*, int mod
   return WriteNormSize("batch_norm_reserve", "SIMCUDA_CUDNN_BN_RESERVE", mode, fused, x, size);
 }
 
-#ifndef STUB_CUDNN8
 namespace {
 
 struct Dropout {
@@ -290,6 +289,7 @@ float simcudnn::DropoutOf(const void* descriptor) {
   return descriptor == nullptr ? 0 : static_cast<const Dropout*>(descriptor)->share;
 }
 
+#ifndef STUB_CUDNN8
 STUB_API int cudnnSetDropoutDescriptor(void* descriptor, void*, float share, void*, size_t, unsigned long long) {
   if (descriptor == nullptr) return kBadParamNullPointer;
   static_cast<Dropout*>(descriptor)->share = share;
