@@ -88,8 +88,8 @@ std::string GuessAtRest(const MemoryBreakdown& breakdown, const Analysis& analys
   if (driver.stream_ordered_in_own_pools > 0) return "memory that the program's own pools keep, which nobody states";
   if (driver.stream_ordered > 0 && breakdown.pool_idle == kNotStated) return "memory that CUDA's default pool keeps";
   if (driver.small_bytes * 4 >= rest) return "holes between small allocations that share CUDA's pages";
-  return "code of kernels that were loaded lazily, their local memory (stacks) and printf or heap buffers of the "
-         "context";
+  return "code of kernels that were loaded lazily, their local memory (stacks), streams, and printf or heap buffers of "
+         "the context";
 }
 
 std::string WhyNotKnown(const MemoryBreakdown& breakdown, const Analysis& analysis) {
