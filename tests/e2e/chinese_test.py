@@ -54,7 +54,7 @@ OURS = set(
 
 _CODE = [
     r"\b\w+(?:\[[^\]]*\]|\.\w+)*\[[^\]]*\](?:\.\w+)*",  # history[*].grad_fn
-    r"`[^`]*`", r"'[^']*'", r"“[^”]*”", r'"(?:[^"]|"(?=[\])\w]))*"', r':\d+ "[^"]*$',  # the last: a line of source that a wrap cuts
+    r"`[^`]*`", r"'[^']*'", r"“[^”]*”", r'"(?:[^"]|"(?=[\])\w]))*"', r'"[^"]*$',  # the last: a line of source that a wrap cuts
     r"gpumemshim(?: (?:run|report|flame|leaks|plan|attach|doctor|at|explain|html|plot|tree|table|sql|diff|ranks|check|replay|simulate|sweep|live|serve|ctl|mcp|import|"
     r"export|bundle|PID (?:start|stop|dump|status|owners)|(?:--|tensors) [A-Z]+|peak|timeline|oom|fragmentation|steps|stages|modules|model|sizes|forecast|info|-\S+|[A-Z]+(?=\W|$)|(?:--|tensors) [A-Z]+|PID (?:start|stop|dump|status|owners)|\S*[./]\S*))*",
     r"(?:backward of )?[\w:]+Backward\d*",
