@@ -20,12 +20,11 @@ MOST_COPIED = 4096  # elements; longer copies are results, not decisions
 OTHER_INTEGER, OTHER_FLOAT = 64, 1e4
 
 
-def line_is_on_stack(frame, wanted):
+def lines_on_stack(frame):
+    """"train.py:12" of each frame, the innermost first."""
     while frame is not None:
-        if f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" == wanted:
-            return True
+        yield f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
         frame = frame.f_back
-    return False
 
 
 class Decisions:
@@ -46,7 +45,7 @@ class Decisions:
         return self.sizing == (id(frame), frame.f_lasti)
 
     def gives_another(self, frame):
-        return bool(self.other) and (not self.at or line_is_on_stack(frame, self.at))
+        return bool(self.other) and (not self.at or self.at in lines_on_stack(frame))
 
     def another(self, value, most):
         """`most`: positions are less than that; None: any number."""

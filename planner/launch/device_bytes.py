@@ -57,7 +57,7 @@ def span(tensor):
 
 
 class DeviceBytes:
-    UNKNOWN, DRAWN, KNOWN = range(3)
+    UNKNOWN, DRAWN, KNOWN = UNKNOWN, DRAWN, KNOWN
 
     def __init__(self, torch):
         self.torch, self.simulation = torch, Simulation()

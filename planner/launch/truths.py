@@ -24,6 +24,11 @@ EACH = set(
 MONOTONE = {"bitwise_or", "bitwise_and", "logical_or", "logical_and", "any", "all", "maximum", "minimum", "max", "min", "amax", "amin", "fmax", "fmin"}
 
 
+def level(torch, value, truths):
+    """The truth of each element, also where all are known."""
+    return torch.full(value.shape, KNOWN, dtype=torch.uint8, device="cpu") if truths is None else truths
+
+
 def extremes(torch, value):
     if value.dtype is torch.bool:
         return False, True
@@ -43,31 +48,30 @@ def filled(torch, operands, below, which):
 
 def decided(torch, evaluate, operands):
     truths = None
-    for below, level in ((DRAWN, DRAWN), (KNOWN, KNOWN)):
+    for below in (DRAWN, KNOWN):
         low, high = (evaluate(filled(torch, operands, below, which)) for which in (0, 1))
         truths = torch.zeros(low.shape, dtype=torch.uint8, device="cpu") if truths is None else truths
-        truths[low == high] = level
+        truths[low == high] = below
     return truths
 
 
 def each(torch, operands):
     least = torch.full((), KNOWN, dtype=torch.uint8, device="cpu")
     for value, truths in operands:
-        least = torch.minimum(least, torch.full(value.shape, KNOWN, dtype=torch.uint8, device="cpu") if truths is None else truths)
+        least = torch.minimum(least, level(torch, value, truths))
     return least
 
 
 def zeros_decide(torch, operands):
     truths = each(torch, operands)
     for value, own in operands:
-        level = torch.full(value.shape, KNOWN, dtype=torch.uint8, device="cpu") if own is None else own
-        truths = torch.maximum(truths, torch.where(value == 0, level, 0))
+        truths = torch.maximum(truths, torch.where(value == 0, level(torch, value, own), 0))
     return truths
 
 
 def chosen(torch, condition, taken, other):
     """Of where(): the truth of the side that is taken, and none where that is not known."""
-    sides = [torch.full(value.shape, KNOWN, dtype=torch.uint8, device="cpu") if truths is None else truths for value, truths in (taken, other)]
+    sides = [level(torch, *side) for side in (taken, other)]
     result = torch.where(condition[0], *sides)
     return result if condition[1] is None else torch.minimum(result, condition[1])
 
@@ -86,7 +90,7 @@ def result_truths(torch, name, evaluate, operands):
     if name == "masked_fill" and len(operands) == 2:
         return chosen(torch, operands[1], (operands[0][0], None), operands[0])
     if name in MOVES:
-        known = [torch.full(value.shape, KNOWN, dtype=torch.uint8, device="cpu") if truths is None else truths for value, truths in operands]
+        known = [level(torch, *operand) for operand in operands]
         if name in ("index", "index_select", "gather", "take", "repeat_interleave"):
             if any(truths is not None for _, truths in operands[1:]):
                 return None

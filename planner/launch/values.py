@@ -45,6 +45,8 @@ def beside(name):
 BYTES = beside("device_bytes")
 Unknown, UNKNOWN, DRAWN, KNOWN, is_counted = (BYTES[name] for name in ("Unknown", "UNKNOWN", "DRAWN", "KNOWN", "is_counted"))
 result_truths = beside("truths")["result_truths"]
+DECISIONS = beside("decisions")
+lines_on_stack = DECISIONS["lines_on_stack"]
 
 
 class Operands:
@@ -94,7 +96,7 @@ class Values:
         self.torch, self.run, self.held = torch, run, BYTES["DeviceBytes"](torch)
         self.simulation, self.tensor, self.cpu = self.held.simulation, torch.Tensor, self.held.cpu
         self.shares, self.routing = options.get("shares", []), options.get("routing", "")
-        self.decisions = beside("decisions")["Decisions"](run, torch, self.held, options)
+        self.decisions = DECISIONS["Decisions"](run, torch, self.held, options)
         self.draws = beside("draws")["Draws"](torch, self.held, options.get("draw", 0))
         self.routed_calls = 0
         self.positions = self.decisions.sizes
@@ -374,14 +376,11 @@ class Values:
 
     def share_here(self):
         """The share that the user states for the line that asks; None: none."""
-        frame = sys._getframe(1) if self.shares else None
-        while frame is not None:
-            place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+        for line in lines_on_stack(sys._getframe(1)) if self.shares else ():
             for wanted, share in self.shares:
-                if wanted == place:
+                if wanted == line:
                     self.run.pinned(wanted)
                     return share
-            frame = frame.f_back
         return None
 
 

@@ -24,12 +24,14 @@
 namespace simcuda {
 namespace {
 
-constexpr size_t kMaxAsked = 10'000;  // distinct ones; later ones are answered and not kept
+constexpr uint64_t kNotAsked = UINT64_MAX - 1;  // no bound of a stub's
+constexpr size_t kMaxAsked = 10'000;            // distinct ones; later ones are answered and not kept
 
 struct Asked {
   std::string library, operation, parameters;
   FoundSize given;
   uint64_t bound = 0, count = 0;
+  uint64_t asked_bound = kNotAsked;  // what the stub named as its bound; not so where a setting gave the size
 };
 
 struct Workspaces {
@@ -99,16 +101,21 @@ extern "C" {
 __attribute__((visibility("default"))) uint64_t simcuda_workspace(const simcuda_ask* ask) {
   Workspaces& all = All();
   const std::lock_guard lock(all.mutex);
+  const std::tuple key(std::string(ask->library), std::string(ask->operation), std::string(ask->parameters));
+  auto at = all.places.find(key);
+  if (at != all.places.end() && ask->set == SIMCUDA_NOT_SET && all.asked[at->second].asked_bound == ask->bound) {
+    ++all.asked[at->second].count;  // the table and the law say the same again
+    return all.asked[at->second].given.bytes;
+  }
   const auto [given, bound] = AnswerAsk(*ask, all.table);
   // A handle is not an operation of the program's: where its size is not known, that is part of the guess at the
   // context.
   if (given.known == Known::kNothing && std::string_view(ask->operation) == "handle") return 0;
-  const std::tuple key(std::string(ask->library), std::string(ask->operation), std::string(ask->parameters));
-  auto at = all.places.find(key);
   if (at == all.places.end()) {
     if (all.asked.size() == kMaxAsked) return given.bytes;
     at = all.places.emplace(key, all.asked.size()).first;
-    all.asked.push_back({ask->library, ask->operation, ask->parameters, given, bound, 0});
+    all.asked.push_back({ask->library, ask->operation, ask->parameters, given, bound, 0,
+                         ask->set == SIMCUDA_NOT_SET ? ask->bound : kNotAsked});
   }
   ++all.asked[at->second].count;
   return given.bytes;
