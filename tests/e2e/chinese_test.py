@@ -31,7 +31,7 @@ SETUP = None
 FULL = False
 EVERY_DAY = ("leak", "oom")
 # Different lines with English in them, of help and of answers about EVERY_DAY and about the whole corpus.
-GAPS = {"help": 0, "everyday": 0, "full": 3}
+GAPS = {"help": 0, "everyday": 0, "full": 0}
 
 # Terms that Chinese texts have in English, in any form of theirs; units.
 TERMS = set(

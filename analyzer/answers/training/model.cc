@@ -199,12 +199,12 @@ void AddGroups(absl::string_view by, const std::string& title, const std::vector
   answer->Table("", "", GroupColumns(all_bytes, title), std::shared_ptr<const std::vector<ParameterGroup>>(rows), {});
 }
 
-// "lm_head.weight  (frozen, large)".
-std::string NameWithWords(const KnownParameter& each) {
+// "frozen, large"; "-": neither.
+std::string NotesOf(const KnownParameter& each) {
   std::vector<absl::string_view> words;
   if (!each.tensor->trainable) words.push_back("frozen");
   if (each.row->bytes > kLargeParameterBytes) words.push_back("large");
-  return words.empty() ? each.tensor->name : absl::StrCat(each.tensor->name, "  (", absl::StrJoin(words, ", "), ")");
+  return words.empty() ? "-" : absl::StrJoin(words, ", ");
 }
 
 template <typename T>
@@ -258,7 +258,8 @@ std::vector<AnswerColumn<KnownParameter>> ParameterColumns(const ObjectTable& ob
       {"dtype", "type", Unit::kText, kWhole, [](const KnownParameter& each) { return each.tensor->dtype; }},
       {"shape", "shape", Unit::kText, kWhole, [](const KnownParameter& each) { return ListOf(each.tensor->shape); },
        [](const KnownParameter& each) { return absl::StrCat("[", absl::StrJoin(each.tensor->shape, ", "), "]"); }},
-      {"", "parameter", Unit::kText, "", nullptr, NameWithWords},
+      {"", "note", Unit::kText, "", nullptr, NotesOf},
+      {"", "parameter", Unit::kText, "", nullptr, [](const KnownParameter& each) { return each.tensor->name; }},
   };
   columns.insert(columns.end(), shown.begin(), shown.end());
   return columns;
