@@ -19,6 +19,7 @@ namespace gpumem {
 #define GPUMEM_COMMANDS(ONE) \
   ONE(At) \
   ONE(Attach) \
+  ONE(Bisect) \
   ONE(Bundle) \
   ONE(Check) \
   ONE(Ctl) \

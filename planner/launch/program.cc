@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -95,6 +96,7 @@ std::string ValuesJson(const RunRequest& run) {
     }
   }
   if (start.inherited >= 0) fcntl(start.inherited, F_SETFD, 0);
+  if (!start.directory.empty() && chdir(start.directory.c_str()) != 0) _exit(127);
   dup2(input, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
@@ -236,6 +238,14 @@ std::optional<PythonCommand> ParsePythonCommand(const std::vector<std::string>& 
   parsed.script = command[i];
   parsed.arguments.assign(command.begin() + static_cast<std::ptrdiff_t>(i) + 1, command.end());
   return parsed;
+}
+
+std::string ScriptState(const std::vector<std::string>& command) {
+  const std::optional<PythonCommand> program = ParsePythonCommand(command);
+  struct stat status {};
+  const std::string& path = program.has_value() && !program->script.empty() ? program->script : command.front();
+  if (stat(path.c_str(), &status) != 0) return "";
+  return absl::StrCat(status.st_size, " ", status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec);
 }
 
 }  // namespace gpumem::plan

@@ -44,9 +44,10 @@ std::vector<std::string> ProgramWords(const SimulationTools& tools, bool on_gpu,
 struct ProgramStart {
   std::vector<std::string> words;
   Variables variables;
-  std::string output;  // path of the file that standard output and error go to
-  std::string input;   // path of the file that standard input comes from; "" = there is none
-  int inherited = -1;  // a descriptor that stays open in the program; -1 = none
+  std::string output;     // path of the file that standard output and error go to
+  std::string input;      // path of the file that standard input comes from; "" = there is none
+  int inherited = -1;     // a descriptor that stays open in the program; -1 = none
+  std::string directory;  // where it runs; "" = here
 };
 
 // It dies with us. Its process group has its number.
@@ -70,6 +71,10 @@ struct PythonCommand {
 
 // None where it is not Python, or runs neither a script nor a module (-c, standard input).
 std::optional<PythonCommand> ParsePythonCommand(const std::vector<std::string>& command);
+
+// Size and time of what a command runs, its script or its program: one that was changed gives other answers. "" where
+// there is no such file.
+std::string ScriptState(const std::vector<std::string>& command);
 
 }  // namespace gpumem::plan
 

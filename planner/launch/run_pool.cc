@@ -53,7 +53,7 @@ absl::Status RunPool::Begin(int id, const RunRequest& run) {
   OneRun& one = runs_[id];
   one = OneRun{run, "", 0, MonotonicSeconds(), 0, false};
   const std::optional<PythonCommand> program = ParsePythonCommand(run.command);
-  if (start_ == Start::kFresh || !program.has_value()) return BeginFresh(&one);
+  if (start_ == Start::kFresh || !program.has_value() || !run.directory.empty()) return BeginFresh(&one);
   const std::string key = KeyOf(*program, run);
   if (hopeless_.contains(key)) return BeginFresh(&one);
   OneServer& server = servers_[key];
@@ -68,9 +68,10 @@ absl::Status RunPool::Begin(int id, const RunRequest& run) {
 absl::Status RunPool::BeginFresh(OneRun* one) {
   one->server.clear();
   GPUMEM_ASSIGN_OR_RETURN(const std::string injected_script, WriteInjectedScript(one->run.folder));
-  GPUMEM_ASSIGN_OR_RETURN(one->pid, StartProgram({ProgramWords(tools_, one->run.on_gpu, one->run.command),
-                                                  ProgramEnvironment(tools_, one->run, injected_script),
-                                                  absl::StrCat(one->run.folder, "/output"), one->run.input}));
+  GPUMEM_ASSIGN_OR_RETURN(
+      one->pid, StartProgram({ProgramWords(tools_, one->run.on_gpu, one->run.command),
+                              ProgramEnvironment(tools_, one->run, injected_script),
+                              absl::StrCat(one->run.folder, "/output"), one->run.input, -1, one->run.directory}));
   one->started = MonotonicSeconds();
   return absl::OkStatus();
 }

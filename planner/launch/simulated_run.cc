@@ -142,9 +142,10 @@ absl::StatusOr<RunOutcome> RunSimulated(const SimulationTools& tools, const RunR
   if (g_signal != 0) return absl::CancelledError("a signal came");
   GPUMEM_ASSIGN_OR_RETURN(const std::string injected_script, WriteInjectedScript(run.folder));
   const double started = MonotonicSeconds();
-  GPUMEM_ASSIGN_OR_RETURN(const pid_t pid, StartProgram({ProgramWords(tools, run.on_gpu, run.command),
-                                                         ProgramEnvironment(tools, run, injected_script),
-                                                         absl::StrCat(run.folder, "/output"), run.input}));
+  GPUMEM_ASSIGN_OR_RETURN(
+      const pid_t pid,
+      StartProgram({ProgramWords(tools, run.on_gpu, run.command), ProgramEnvironment(tools, run, injected_script),
+                    absl::StrCat(run.folder, "/output"), run.input, -1, run.directory}));
   bool timed_out = false;
   const int status = WaitFor(pid, started + run.timeout_s + kGraceSeconds, tick, &timed_out);
   if (g_signal != 0) return absl::CancelledError("a signal came");

@@ -70,6 +70,7 @@ struct RunRequest {
   std::string routing;        // which experts unknown routers choose: "balanced", "worst", a seed; "" = not said
   std::string input;          // a file that is standard input; "" = there is none
   std::string folder;         // an empty one, for traces and what the processes say
+  std::string directory;      // where it runs; "" = here
   bool on_gpu = false;        // the machine's own, not a simulated one: all that describes a device is without meaning
 };
 

@@ -77,6 +77,8 @@ void SetPeaks(const PlannedRun& run, uint64_t capacity, SweepRow* row) {
   if (run.processes.empty()) return;
   const PlannedProcess& first = run.processes.front();
   row->steps = first.reported.steps;
+  row->unknown_reads = first.reported.unknown_true + first.reported.unknown_false + first.reported.unknown_values +
+                       first.reported.unknown_counts;
   row->peak_allocated = first.peaks.allocated;
   row->peak_reserved = first.peaks.reserved;
   row->peak_process = first.peaks.process;

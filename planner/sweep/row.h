@@ -65,6 +65,7 @@ struct SweepRow {
   uint64_t peak_process = 0;  // with the context and all that PyTorch does not know of, as nvidia-smi shows it
   uint64_t capacity = 0;      // of the device
   uint64_t lost_events = 0;
+  uint64_t unknown_reads = 0;  // conditions, values and counts that the host read and nobody computed: they may decide
   std::map<std::string, uint64_t> categories;  // at the peak: "parameter", "gradient", "optimizer_state", ...
   std::map<std::string, uint64_t> parts;       // within these: "trainable", "frozen", "per_sample"
   std::map<std::string, uint64_t> tensors;     // the tensors alone, without what blocks are rounded up by: by category,

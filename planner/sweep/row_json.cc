@@ -69,6 +69,7 @@ std::string RowJson(const SweepRow& row) {
                  {"peak_process_bytes", row.peak_process},
                  {"capacity_bytes", row.capacity},
                  {"lost_events", row.lost_events},
+                 {"unknown_reads", row.unknown_reads},
                  {"categories", BytesDatum(row.categories)},
                  {"parts", BytesDatum(row.parts)},
                  {"tensors", BytesDatum(row.tensors)},
@@ -107,6 +108,7 @@ void ReadPeaks(JsonReader* reader, SweepRow* row) {
   reader->Read("peak_process_bytes", &row->peak_process);
   reader->Read("capacity_bytes", &row->capacity);
   reader->Read("lost_events", &row->lost_events);
+  reader->Read("unknown_reads", &row->unknown_reads);
   reader->Read("categories", &row->categories);
   reader->Read("parts", &row->parts);
   reader->Read("tensors", &row->tensors);

@@ -4,7 +4,6 @@
 #include "planner/sweep/sweep_runner.h"
 
 #include <sched.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -44,15 +43,6 @@ uint64_t AvailableKib() {
     file.ignore(100, '\n');
   }
   return UINT64_MAX;
-}
-
-// A script that was changed gives other answers.
-std::string ScriptState(const std::vector<std::string>& command) {
-  const std::optional<PythonCommand> program = ParsePythonCommand(command);
-  struct stat status {};
-  const std::string& path = program.has_value() && !program->script.empty() ? program->script : command.front();
-  if (stat(path.c_str(), &status) != 0) return "";
-  return absl::StrCat(status.st_size, " ", status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec);
 }
 
 std::string IdentityOf(const RunRequest& run, const std::string& version) {

@@ -14,7 +14,7 @@ COMMAND = re.compile(r"^(?:[A-Z][a-z]+)? +([a-z]+) {2,}(\S.*)$", re.M)
 FLAG = re.compile(r"^  ((?:--?[\w-]+, )*--?[\w-]+)(?: ([A-Z][^ ]*))? +(\S.*)$")
 EXAMPLE = re.compile(r"^  ([a-z]+) {2,}\S", re.M)
 # What follows is another program's command line.
-TAKES_COMMAND = ("run", "plan", "doctor", "simulate", "sweep", "replay")
+TAKES_COMMAND = ("run", "plan", "doctor", "simulate", "sweep", "bisect", "replay")
 
 
 @dataclasses.dataclass

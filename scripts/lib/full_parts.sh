@@ -13,7 +13,7 @@ about() {
     recorder) echo "long tests of the recorder: kills, attaching, allocators, the ring's model, stacks" ;;
     analyzer) echo "long tests of what reads traces: bombs, imports, exports, pages, ranks" ;;
     plans) echo "long tests of plan, and of simulated CUDA held against GPUs" ;;
-    replays) echo "long tests of sweep, replay, ranks and engines" ;;
+    replays) echo "long tests of sweep, bisect, replay, ranks and engines" ;;
     wheels) echo "other versions of PyTorch: fetches 10 GB, 2 GB at a time" ;;
     packages) echo "our packages on older systems, recipes, launchers of clusters, dashboards, training libraries, integrations: fetches 3 GB" ;;
     twice) echo "the source distribution compiled elsewhere: equal byte by byte" ;;
@@ -32,7 +32,7 @@ about() {
 readonly OF_RECORDER='^(torture|hosts|shim_|ring_model|attach|oom|memory|devices)'
 readonly OF_ANALYZER='^(Commands/|consistency|import|leaks|trees|export_readers|diff|ranks_command|flame|guides|docs_site)'
 readonly OF_PLANS='^(plan|real_gpu)'
-readonly OF_REPLAYS='^(sweep|replay|ranks_full|engines)'
+readonly OF_REPLAYS='^(sweep|bisect|replay|ranks_full|engines)'
 readonly OF_WHEELS='^wheels'
 readonly OF_TWICE='^packaging_twice'
 readonly OF_PACKAGES='^(packaging|libraries|integrations|dashboards|clusters)'

@@ -55,7 +55,7 @@ OURS = set(
 _CODE = [
     r"\b\w+(?:\[[^\]]*\]|\.\w+)*\[[^\]]*\](?:\.\w+)*",  # history[*].grad_fn
     r"`[^`]*`", r"'[^']*'", r"“[^”]*”", r'"(?:[^"]|"(?=[\])\w]))*"', r'"[^"]*$',  # the last: a line of source that a wrap cuts
-    r"gpumemshim(?: (?:run|report|flame|leaks|plan|attach|doctor|at|explain|html|plot|tree|table|sql|diff|ranks|check|replay|simulate|sweep|live|serve|ctl|mcp|import|"
+    r"gpumemshim(?: (?:run|report|flame|leaks|plan|attach|doctor|at|explain|html|plot|tree|table|sql|diff|ranks|check|replay|simulate|sweep|bisect|live|serve|ctl|mcp|import|"
     r"export|bundle|PID (?:start|stop|dump|status|owners)|(?:--|tensors) [A-Z]+|peak|timeline|oom|fragmentation|steps|stages|modules|model|sizes|forecast|info|-\S+|[A-Z]+(?=\W|$)|(?:--|tensors) [A-Z]+|PID (?:start|stop|dump|status|owners)|\S*[./]\S*))*",
     r"(?:backward of )?[\w:]+Backward\d*",
     r"[^\s，：]+(?: \(\w+ of \d+\))?(?=，\S* ?\w* ?[中时] \w+ 的变量)", r"(?<=[中时] )\w+(?= 的变量)", r"(?<=：)\w+(?= 的跟踪)",  # variables, a program's name

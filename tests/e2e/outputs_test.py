@@ -46,7 +46,7 @@ print(os.getpid(), flush=True)
 sys.stdin.read()
 """
 # Seconds each, so they are not tried on every kind of place.
-SLOW = ("bundle", "plan", "replay", "serve", "sweep")
+SLOW = ("bisect", "bundle", "plan", "replay", "serve", "sweep")
 NULL, DISK = os.makedev(1, 3), os.makedev(7, 250)
 PLANNED = "import torch\nkept = torch.empty(1 << 20, device='cuda')\n"
 
@@ -135,6 +135,7 @@ class Outputs(unittest.TestCase):
             ("run", "--output"): [(("run", *more, "-o", "FILE", "--", "true"), "") for more in ((), ("--force",))],
             ("plan", "--output"): [(("plan", "--no-what-if", "-o", "FILE", *plan), "")],
             ("sweep", "--results-dir"): [(("sweep", "--no-files", "--results-dir", "FILE", "--axis", "env:X=1", *plan), "")],
+            ("bisect", "--results-dir"): [(("bisect", "--results-dir", "FILE", "--files", plan[2], plan[2], "--", SETUP.python, "{}"), "")],
             ("replay", "--keep"): [(("replay", trace, "--keep", "FILE"), "")],
             ("ranks", "--to"): [(("ranks", "--summarize", trace, "--to", "FILE"), "")],
             ("serve", "--token-file"): [(("serve", "--port", "0", "--token-file", "FILE", trace), "")],

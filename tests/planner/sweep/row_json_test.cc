@@ -21,6 +21,7 @@ SweepRow ExampleRow() {
   row.reason = "a \"quoted\" reason\nof two lines";
   row.exit_code = -7;
   row.lost_events = 3;
+  row.unknown_reads = 5;
   row.stages[0].growth_bytes = std::numeric_limits<int64_t>::min();
   row.categories["parameter"] = std::numeric_limits<uint64_t>::max();
   row.timeline[1].seconds = 0.1;
