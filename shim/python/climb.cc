@@ -3,10 +3,12 @@
 
 #include "shim/python/climb.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
 #include "shim/base/clock.h"
+#include "shim/python/edges.h"
 #include "shim/python/objects.h"
 
 namespace gpumemshim::python {
@@ -118,42 +120,6 @@ Object* TypeOf(Object* object) {  // borrowed: the object has it
   return type;
 }
 
-// Who refers to whom: holder, with a mark, then what it refers to, and so on. So what refers to a level is found
-// without going over the program's objects once more.
-class Edges {
- public:
-  Edges() = default;
-  Edges(const Edges&) = delete;
-  Edges& operator=(const Edges&) = delete;
-  ~Edges() {
-    for (size_t i = 0; i < count_; ++i) std::free(blocks_[i]);
-  }
-  bool Add(uintptr_t word) {
-    if (used_ == kWords) {
-      if (count_ == kMaxBlocks) return false;
-      blocks_[count_] = static_cast<uintptr_t*>(std::malloc(kWords * sizeof(uintptr_t)));
-      if (blocks_[count_] == nullptr) return false;
-      ++count_;
-      used_ = 0;
-    }
-    blocks_[count_ - 1][used_++] = word;
-    return true;
-  }
-  template <typename Each>
-  void ForEach(Each each) const {
-    for (size_t i = 0; i < count_; ++i) {
-      for (size_t k = 0, end = i + 1 == count_ ? used_ : kWords; k < end; ++k) each(blocks_[i][k]);
-    }
-  }
-
- private:
-  static constexpr size_t kWords = size_t{1} << 16, kMaxBlocks = 256;
-  uintptr_t* blocks_[kMaxBlocks];
-  size_t count_ = 0, used_ = kWords;
-};
-
-constexpr uintptr_t kHolder = 1;  // objects are at even addresses
-
 struct Climb {
   SeenTable* seen;
   Edges* all;
@@ -164,7 +130,7 @@ struct Climb {
 
 int VisitReferent(Object* object, void* argument) {
   auto* const climb = static_cast<Climb*>(argument);
-  if (!climb->failed) climb->failed = !climb->all->Add(reinterpret_cast<uintptr_t>(object));
+  if (!climb->failed) climb->failed = !climb->all->Add(object);
   return 0;
 }
 
@@ -182,7 +148,7 @@ struct Ours {
 bool TraverseOne(Object* object, Types* types, Climb* climb) {
   const Traversal traverse = types->TraversalOf(TypeOf(object));
   if (traverse == nullptr) return true;
-  if (!climb->all->Add(reinterpret_cast<uintptr_t>(object) | kHolder)) return false;
+  if (!climb->all->AddHolder(object)) return false;
   traverse(object, &VisitReferent, climb);
   return !climb->failed;
 }
@@ -193,7 +159,7 @@ bool Traverse(const Ours& ours, Climb* climb, uint64_t deadline_ns) {
   Types types;
   const std::ptrdiff_t count = g_api->list_size(ours.objects);
   for (std::ptrdiff_t i = 0; i < count; ++i) {
-    if (i % kObjectsPerLook == 0 && MonotonicNs() > deadline_ns) return false;
+    if (i % kObjectsPerLook == 0 && WorkNs() > deadline_ns) return false;
     Object* const object = g_api->list_item(ours.objects, i);
     if (ours.Has(object) || object == climb->edges) continue;
     if (Seen* const known = climb->seen->Find(object); known != nullptr) known->is_traversed = true;
@@ -208,42 +174,54 @@ bool Traverse(const Ours& ours, Climb* climb, uint64_t deadline_ns) {
   return true;
 }
 
-// Which objects may be of a level: most are not, and are told apart without a look at the table.
-class Filter {
+// Edges of a level; it grows, and says where there is no memory.
+class Found {
  public:
-  void Add(const Object* object) { bits_[Place(object) / 64] |= uint64_t{1} << Place(object) % 64; }
-  bool May(const Object* object) const { return (bits_[Place(object) / 64] >> Place(object) % 64 & 1) != 0; }
+  Found() = default;
+  Found(const Found&) = delete;
+  Found& operator=(const Found&) = delete;
+  ~Found() { std::free(edges_); }
+  bool Add(Edge edge) {
+    if (count_ == room_) {
+      const size_t room = room_ == 0 ? 256 : 2 * room_;
+      auto* const grown = static_cast<Edge*>(std::realloc(edges_, room * sizeof(Edge)));
+      if (grown == nullptr) return false;
+      edges_ = grown;
+      room_ = room;
+    }
+    edges_[count_++] = edge;
+    return true;
+  }
+  // By their places: the order of the collector's objects, which is the same in each run.
+  void Sort() {
+    std::sort(edges_, edges_ + count_, [](Edge a, Edge b) { return a.object < b.object; });
+  }
+  const Edge* begin() const { return edges_; }
+  const Edge* end() const { return edges_ + count_; }
 
  private:
-  static constexpr size_t kBits = size_t{1} << 16;
-  static size_t Place(const Object* object) {
-    const uintptr_t address = reinterpret_cast<uintptr_t>(object) >> 4;
-    return (address ^ address >> 16) % kBits;
-  }
-  uint64_t bits_[kBits / 64] = {};
+  Edge* edges_ = nullptr;
+  size_t count_ = 0, room_ = 0;
 };
 
 // Everything that refers to objects of this level. False: out of time or memory.
 bool Pass(Climb* climb, uint64_t deadline_ns) {
-  if (MonotonicNs() > deadline_ns) return false;
-  Filter filter;
+  if (WorkNs() > deadline_ns) return false;
+  Found found;
   climb->seen->ForEach([&](Seen* each) {
-    if (each->level == climb->level) filter.Add(each->object);
+    if (each->level != climb->level) return;
+    climb->all->ForEachHolder(each->object, [&](Edge edge) {
+      ++each->incoming;
+      ++each->own;
+      climb->failed = climb->failed || !found.Add(edge);
+    });
   });
-  Object* holder = nullptr;
-  climb->all->ForEach([&](uintptr_t word) {
-    auto* const object = reinterpret_cast<Object*>(word & ~kHolder);
-    if ((word & kHolder) != 0) {
-      holder = object;
-      return;
-    }
-    if (!filter.May(object)) return;
-    Seen* const found = climb->seen->Find(object);
-    if (found == nullptr || found->level != climb->level || climb->failed) return;
-    ++found->incoming;
-    ++found->own;
-    climb->failed = g_api->append(climb->edges, holder) != 0 || g_api->append(climb->edges, object) != 0;
-  });
+  found.Sort();
+  for (const Edge edge : found) {
+    if (climb->failed) break;
+    climb->failed = g_api->append(climb->edges, climb->all->At(edge.holder)) != 0 ||
+                    g_api->append(climb->edges, climb->all->At(edge.object)) != 0;
+  }
   return !climb->failed;
 }
 
@@ -295,7 +273,7 @@ bool AddTargets(Object* targets, Object* ends, SeenTable* seen) {
 }
 
 bool ClimbAll(const Ours& ours, Climb* climb, uint64_t deadline_ns) {
-  if (!Traverse(ours, climb, deadline_ns)) return false;
+  if (!Traverse(ours, climb, deadline_ns) || WorkNs() > deadline_ns || !climb->all->Index()) return false;
   for (climb->level = 1; climb->level <= kMaxLevels; ++climb->level) {
     const std::ptrdiff_t before = g_api->list_size(climb->edges);
     if (!Pass(climb, deadline_ns)) return false;

@@ -188,22 +188,25 @@ int Visit(Object* object, void* argument) {
   return search->failed ? 0 : 1;
 }
 
-// Before CPython 3.12: all objects in a list. How many there will be is not known before; how many blocks there are is.
-void SearchList(Search* search) {
+// Before CPython 3.12: all objects in a list, which is what is found where all are asked for. How many there will be is
+// not known before; how many blocks there are is.
+Object* SearchList(Search* search) {
   Object* const gc = g_python->get_item(g_python->modules(), "gc");
   Object* const count = g_python->of_sys("getallocatedblocks");
   const Owned blocks(count == nullptr ? nullptr : g_python->call(count, nullptr));
   if (gc == nullptr || !blocks || g_python->as_number(blocks.get()) > search->left) {
     search->failed = true;
-    return;
+    return nullptr;
   }
-  const Owned objects(g_python->call_method(gc, "get_objects", nullptr));
+  Owned objects(g_python->call_method(gc, "get_objects", nullptr));
   if (!objects || !IsOfType(objects.get(), g_python->list_type)) {
     search->failed = true;
-    return;
+    return nullptr;
   }
+  if (search->type == g_python->none) return objects.Release();
   for (std::ptrdiff_t i = 0, size = g_python->list_size(objects.get()); i < size && !search->failed; ++i)
     Look(search, g_python->list_item(objects.get(), i));
+  return nullptr;
 }
 
 // Of a weak reference. In C, so that no signal handler's exception is lost in it.
@@ -238,6 +241,8 @@ Object* Quietly(Object*, Object* arguments) {
 
 Object* Clock(Object*, Object*) { return g_python->new_number(MonotonicNs()); }
 
+Object* Work(Object*, Object*) { return g_python->new_number(WorkNs()); }
+
 Method g_methods[] = {
     {"is_a", &IsAFunction, kVarArguments, "is_a(object, class)"},
     {"address", &Address, kVarArguments, "address(object)"},
@@ -251,6 +256,7 @@ Method g_methods[] = {
     {"reference", &Reference, kVarArguments, "reference(object, number, ended)"},
     {"quietly", &Quietly, kVarArguments, "quietly(function, arguments)"},
     {"clock", &Clock, kVarArguments, "clock()"},
+    {"work", &Work, kVarArguments, "work()"},
 };
 
 }  // namespace
@@ -270,7 +276,7 @@ Object* Instances(Object*, Object* arguments) {
   if (g_python->visit_objects != nullptr) {
     g_python->visit_objects(&Visit, &search);
   } else {
-    SearchList(&search);
+    if (Object* const all = SearchList(&search); all != nullptr) found.Reset(all);
   }
   return search.failed ? NoneAfterError() : found.Release();
 }

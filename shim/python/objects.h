@@ -21,6 +21,7 @@
 //                                  the number is appended to the list `ended`. None where it cannot have one
 //   record.quietly(function, arguments)       a call that trace and profile functions do not see (CPython 3.11 and
 //   later) record.clock()                 monotonic time in ns
+//   record.work()                         the same for limits of this thread's work (WorkNs)
 //
 // Thread-safety: with the GIL held. Failure: as above; only a wrong call, and what `function` raises, is an exception.
 

@@ -199,7 +199,7 @@ class Graphs:
         while waiting and not self.cut:
             node = waiting.pop()
             looked += 1
-            if self.known.__len__() > self.MOST_NODES or looked & 63 == 0 and record.clock() > self.deadline:
+            if self.known.__len__() > self.MOST_NODES or looked & 63 == 0 and record.work() > self.deadline:
                 self.cut = "graphs of autograd are too large"
             if is_a(node, self.torch.Tensor):
                 waiting += [each for each in self.torch.read(self.torch.of_graph, node) if each is not None]

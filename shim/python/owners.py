@@ -37,7 +37,7 @@ def define_all(described, field, numbers):
 class Snapshot:
     def __init__(self, torch, limit_ns):
         self.torch, self.limit_ns = torch, limit_ns
-        self.began = record.clock()
+        self.started, self.began = record.clock(), record.work()
         self.deadline = self.began + limit_ns * 8 // 10  # what was found is to be named and let go of, too
         self.wanted, self.places = [], {}  # tensors in GPU memory; address of the tensor -> of its memory
         self.ends = {}  # address of a module's dictionary -> module
@@ -94,7 +94,7 @@ class Snapshot:
         looked = 0
         for tensor in tensors:
             looked += 1
-            if looked & TENSORS_PER_LOOK == 0 and record.clock() > self.began + self.limit_ns // 3:
+            if looked & TENSORS_PER_LOOK == 0 and record.work() > self.began + self.limit_ns // 3:
                 self.cut = "too many tensors"
                 break
             if self.torch.data_of(tensor) is tensor:
@@ -159,7 +159,7 @@ class Snapshot:
         natives = looked = 0
         for tensor in self.wanted:
             looked += 1
-            if looked & TENSORS_PER_LOOK == 0 and record.clock() > self.deadline + self.limit_ns // 3:
+            if looked & TENSORS_PER_LOOK == 0 and record.work() > self.deadline + self.limit_ns // 3:
                 self.cut = "the time was over"
                 return
             place = address(tensor)
@@ -264,7 +264,7 @@ class Snapshot:
                 owner_number += 1
                 described[1], described[5] = (2, owner_number), (6, path + ".grad_fn")
                 define_all(described, 10, nodes)
-        took = record.clock() - self.began
-        known = [(1, number), (2, self.began), (3, cause), (4, self.wanted.__len__()), (5, self.cut or self.graphs.cut), (6, took)]
+        took = record.clock() - self.started
+        known = [(1, number), (2, self.started), (3, cause), (4, self.wanted.__len__()), (5, self.cut or self.graphs.cut), (6, took)]
         record.define(OWNER_SNAPSHOT, message(known + [(7, 0 if collects is None else 1 if collects else 2)]))
         record.owners_end(blocks, took)
