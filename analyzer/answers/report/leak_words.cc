@@ -4,6 +4,7 @@
 #include "answers/report/leak_words.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -56,8 +57,10 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
   const std::string iteration = IterationWord(findings, row);
   switch (row.kind) {
     case LeakKind::kGraph:
-      return absl::StrCat(row.place.site, ": saved by autograd, and its graphs stay from ", iteration, " to ",
-                          iteration, "; ", KeptByText(row), ".", CandidateText(row));
+      return absl::StrCat(
+          row.place.site, ": saved by autograd",
+          IsKeptByGraph(row) ? absl::StrCat(", and its graphs stay from ", iteration, " to ", iteration) : "", "; ",
+          KeptByText(row), ".", CandidateText(row));
     case LeakKind::kOutside:
       return absl::StrCat(row.place.site, ": CUDA memory outside PyTorch; torch.cuda.empty_cache() cannot return it.");
     case LeakKind::kHost:
@@ -82,6 +85,18 @@ std::string LeakRemark(const LeakRow& row, const LeakFindings& findings) {
       break;
   }
   return "";
+}
+
+const LeakRow& RowToSay(const std::vector<LeakRow>& rows) {
+  const auto is_named = [](const LeakRow& row) {
+    const std::optional<SeenOwner> owner = MainOwner(row);
+    return owner.has_value() && (owner->root != OwnerRoot::kNative || !owner->path.empty());
+  };
+  if (rows[0].kind == LeakKind::kAllocator || is_named(rows[0])) return rows[0];
+  for (const LeakRow& row : rows) {
+    if (row.status == LeakStatus::kGrowing && 2 * row.grown_bytes >= rows[0].grown_bytes && is_named(row)) return row;
+  }
+  return rows[0];
 }
 
 uint64_t GrowingBytes(const LeakFindings* findings, int device) {

@@ -9,6 +9,7 @@
 #define GPUMEM_ANALYZER_ANSWERS_REPORT_LEAK_WORDS_H_
 
 #include <string>
+#include <vector>
 
 #include "ledger/leaks/leaks.h"
 #include "ledger/load/input.h"
@@ -27,6 +28,10 @@ std::string LeakHeadline(const LeakFindings& findings, int device);
 // What all lines that keep growing on a device are, where none of it is tensors: "CUDA memory outside PyTorch", or
 // the library that asked for it, "CUDA memory of NCCL"; "" where some is, or nothing grows. The first screen says it.
 std::string PartThatGrows(const LeakFindings& findings, int device, const ReportInput& input);
+
+// The row of which the first screen says who keeps it: the largest, or the first with at least half as much that has an
+// owner with a name, where the largest has none. `rows` has one at least.
+const LeakRow& RowToSay(const std::vector<LeakRow>& rows);
 
 // Whether what grows is enough of the peak for an alarm.
 bool GrowsEnough(const ReportInput& input, const DeviceAnalysis& device);

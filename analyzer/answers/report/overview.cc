@@ -187,12 +187,33 @@ void AddProcessTotal(const DeviceAnalysis& device, const ReportInput& input, Doc
                     absl::StrCat("up to ", FormatBytes(peak.process), " = ", absl::StrJoin(parts, " + ")));
 }
 
+bool IsByTorchLoad(uint64_t stack, const ReportInput& input) {
+  for (const ResolvedFrame& frame : input.stacks->Frames(stack))
+    if (frame.python && frame.short_function == "load" && absl::EndsWith(frame.file, "/torch/serialization.py"))
+      return true;
+  return false;
+}
+
+// "; all of it by torch.load in train.py:22 rank1: map_location puts it where its model is": a checkpoint goes back to
+// the device that it was saved from, unless one says where to.
+std::string LoadedText(const DeviceAnalysis& device, const ReportInput& input) {
+  const std::vector<StackUse>& stacks = LiveAtPeak(device, DefaultMeasure(device)).stacks;
+  if (stacks.empty() || stacks.size() > kMaxStacksGrouped ||
+      !std::all_of(stacks.begin(), stacks.end(),
+                   [&](const StackUse& use) { return IsByTorchLoad(use.stack_id, input); }))
+    return "";
+  const std::vector<StackGroup> lines = GroupStacks(stacks, input, /*by_stack=*/false);
+  return absl::StrCat("; all of it by torch.load in ", lines.front().view.site,
+                      ": map_location puts it where its model is");
+}
+
 void AddOtherDevices(const DeviceAnalysis& shown, const ReportInput& input, Document* answer) {
   for (const DeviceAnalysis& device : input.analysis->devices) {
     const SeriesPeak& peak = PeakOf(device, DefaultMeasure(device));
     if (device.device == shown.device || peak.bytes == 0) continue;
-    answer->Line(absl::StrCat(LeadOf(DeviceLabel(device.device)), "peak ", BoundedBytes(device.bound, peak.bytes), " ",
-                              AtPeak(peak.time_ns, input), "; gpumemshim report --device ", device.device));
+    answer->Paragraph(LeadOf(DeviceLabel(device.device)),
+                      absl::StrCat("peak ", BoundedBytes(device.bound, peak.bytes), " ", AtPeak(peak.time_ns, input),
+                                   LoadedText(device, input), "; gpumemshim report --device ", device.device));
   }
 }
 

@@ -26,7 +26,8 @@ std::string PathText(const SeenOwner& owner) {
 // Where nobody is seen to refer to the tensors.
 std::string NativeText(const SeenOwner& owner) {
   if (owner.path == "grad.grad_fn")
-    return "a gradient that has a graph of its own (create_graph=True): parameter and gradient keep each other in C++";
+    return "a gradient that has a graph of its own (create_graph=True): parameter and gradient keep each other in C++; "
+           "set .grad to None once it is used, or use torch.autograd.grad";
   return "C++ code: no object of Python refers to the tensor";
 }
 
@@ -140,6 +141,11 @@ std::optional<SeenOwner> MainOwner(const LeakRow& row) {
       if (IsMostOf(row, owner.bytes, owner.blocks)) return owner;
   }
   return std::nullopt;
+}
+
+bool IsKeptByGraph(const LeakRow& row) {
+  const std::optional<SeenOwner> owner = MainOwner(row);
+  return owner.has_value() && absl::EndsWith(owner->path, ".grad_fn");
 }
 
 namespace {

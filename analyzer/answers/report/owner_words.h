@@ -26,6 +26,9 @@ std::string OwnerText(const SeenOwner& owner);
 // container, which is their path. None where nobody has, or nobody was seen.
 std::optional<SeenOwner> MainOwner(const LeakRow& row);
 
+// Whether a graph of autograd was seen to keep it: what was saved once may as well be kept by itself, its graph gone.
+bool IsKeptByGraph(const LeakRow& row);
+
 // Whether it is the error whose `except` block runs, or ran when another one came.
 bool IsOfHandledError(const SeenOwner& owner);
 

@@ -14,6 +14,7 @@
 #include "answers/oom/oom_story.h"
 #include "answers/parts/library_parts.h"
 #include "answers/report/cupti_words.h"
+#include "answers/report/failure_words.h"
 #include "answers/report/leak_words.h"
 #include "answers/report/owner_words.h"
 #include "answers/report/remedies.h"
@@ -157,29 +158,8 @@ std::string MostlyText(const DeviceAnalysis& device, const ReportInput& input) {
 
 void JudgeOom(const OomEvent& oom, const ReportInput& input, Verdict* verdict) {
   verdict->kind = VerdictKind::kOutOfMemory;
-  verdict->problem = absl::StrCat(WhoAsked(oom), " asked for ", FormatBytes(oom.requested), " at ",
-                                  FormatTime(input.Since(oom.time_ns)));
-  if (oom.device >= 0 && oom.device_total != 0) {
-    const std::string free =
-        UnseenBytes(oom).has_value() ? absl::StrCat(FormatBytes(oom.device_free), " free of ") : "";
-    absl::StrAppend(&verdict->problem, "; ", DeviceLabel(oom.device), free.empty() ? " has " : " had ", free,
-                    FormatBytes(oom.device_total));
-  }
-  const std::vector<OomAction> actions = ActionsOnOom(oom, input);
-  if (actions.empty()) {
-    verdict->action = "gpumemshim oom explains the request";
-    return;
-  }
-  // What is not enough alone is no answer to the request.
-  const auto enough = std::find_if(actions.begin(), actions.end(), [&](const OomAction& action) {
-    return action.bytes == 0 || action.bytes >= MissingBytes(oom);
-  });
-  const OomAction& action = enough == actions.end() ? actions.front() : *enough;
-  verdict->action = absl::StrCat(action.action,
-                                 action.bytes == 0 || absl::StartsWith(action.action, "free ")
-                                     ? ""
-                                     : absl::StrCat(": ", FormatBytes(action.bytes)),
-                                 "; gpumemshim oom has the evidence");
+  verdict->problem = FailureText(oom, input);
+  verdict->action = FailureActionText(oom, input);
 }
 
 // "expandable_segments:True would reserve 9.62 GiB instead of 17.51 GiB (replayed)"; "" where no remedy is known, or
@@ -205,7 +185,7 @@ std::string GrowthText(const ReportInput& input, int device) {
 void JudgeGrowth(const DeviceAnalysis& device, const ReportInput& input, Verdict* verdict) {
   verdict->kind = input.leaks->misses_events ? VerdictKind::kUnknown : VerdictKind::kGrowing;
   verdict->problem = GrowthText(input, device.device);
-  const LeakRow& worst = LeaksOf(*input.leaks, device.device)->rows[0];
+  const LeakRow& worst = RowToSay(LeaksOf(*input.leaks, device.device)->rows);
   if (worst.kind == LeakKind::kAllocator) {
     if (const std::string where = StrandedText(device, input); !where.empty())
       absl::StrAppend(&verdict->problem, "; ", where);

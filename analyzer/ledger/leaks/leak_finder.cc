@@ -61,10 +61,12 @@ std::vector<LeakLoop> LeakFinder::DescribeLoops() const {
   return described;
 }
 
-// One call that makes or moves a model, block after block, in a window that ends before anything tells what they are.
+// One call that makes, copies or moves a model, block after block: nothing is let go of meanwhile. In a window that
+// ends before anything tells what they are it is enough that a model is made.
 bool LeakFinder::MakesAModel(const LeakRow& row) {
   const LeakLoop& loop = findings_.loops[row.loop];
-  if (request_.to_ns >= analysis_->end_ns || loop.are_steps || loop.place.site != row.place.site) return false;
+  if (loop.are_steps || loop.place.site != row.place.site) return false;
+  if (request_.to_ns >= analysis_->end_ns && survival_pass_->LetsGo(row.loop)) return false;
   const Stage stage = classifier_.Of(row.stack).stage;
   return stage == Stage::kConstruction || stage == Stage::kLoad;
 }

@@ -145,6 +145,8 @@ void SurvivalPass::Before(uint64_t index, const EventBatch* batch, size_t i) {
 
 void SurvivalPass::Live(const SurvivorKey& key, uint64_t alloc_event, uint64_t end, uint64_t bytes) {
   ended_.push_back({key.slot, key.stack, bytes, is_over_});
+  if (loop_ < loops_.size() && paces_[loop_].has_anchor && !is_over_)
+    paces_[loop_].first_end = std::min(paces_[loop_].first_end, end);
   auto first = static_cast<size_t>(std::upper_bound(anchors_.begin(), anchors_.end(), alloc_event) - anchors_.begin());
   const auto last = static_cast<size_t>(std::upper_bound(anchors_.begin(), anchors_.end(), end) - anchors_.begin());
   if (first >= last) return;
@@ -180,6 +182,11 @@ bool SurvivalPass::PreparesGraphs(size_t loop) const {
   const Pace& pace = paces_[loop];
   // The first one may be before the first anchor, and what is behind the loop may have none.
   return pace.graphs + 2 >= pace.iterations && pace.graphs >= kLeastGraphs && (pace.graphs_rise || pace.graphs_fall);
+}
+
+bool SurvivalPass::LetsGo(size_t loop) const {
+  const Pace& pace = paces_[loop];
+  return pace.end_anchor > pace.first_anchor && pace.first_end < anchors_[pace.end_anchor - 1];
 }
 
 void SurvivalPass::NoteStay(const SurvivorKey& key, size_t first, size_t last, uint64_t bytes) {

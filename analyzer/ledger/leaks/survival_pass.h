@@ -105,6 +105,8 @@ class SurvivalPass final : public LabelVisitor {
   uint64_t TimeOf(size_t anchor) const { return times_[anchor]; }
   // Iterations of loop `i` that were seen.
   uint64_t IterationsOf(size_t loop) const { return paces_[loop].iterations; }
+  // Whether anything ends between the first iteration of loop `i` and the last one: what only makes lets go of nothing.
+  bool LetsGo(size_t loop) const;
   // Whether loop `i` captures a CUDA graph in each iteration, all of them larger than the one before, or all smaller:
   // a server that prepares itself for a list of sizes, not one that captures for each request.
   bool PreparesGraphs(size_t loop) const;
@@ -137,7 +139,8 @@ class SurvivalPass final : public LabelVisitor {
     uint64_t iterations = 0;
     size_t first_anchor = 0, end_anchor = 0;
     bool has_anchor = false;
-    uint64_t graphs = 0;  // captured: how many, the last one, its bytes and those of the one before
+    uint64_t first_end = UINT64_MAX;  // the event at which something ended first since then
+    uint64_t graphs = 0;              // captured: how many, the last one, its bytes and those of the one before
     uint64_t graph = 0, graph_bytes = 0, bytes_before = 0;
     bool graphs_rise = true, graphs_fall = true;
     std::vector<uint64_t> saved;  // bytes, by slot, between the first iteration's end and the last one's

@@ -29,5 +29,21 @@ def weights_moved_one_by_one():
             x = torch.tanh(x @ weight)
 
 
+@program()
+def a_copy_of_all_parameters_in_a_constructor():
+    """As averages of weights make it; what follows is too short to be a loop."""
+
+    class Average:
+        def __init__(self, parameters):
+            self.shadows = [parameter.detach().clone() for parameter in parameters]
+
+    model = nn.Sequential(*[nn.Linear(64 + 8 * i, 72 + 8 * i) for i in range(40)]).cuda()
+    average = Average(model.parameters())
+    with torch.no_grad():
+        for _ in range(3):
+            model(torch.randn(4, 64, device="cuda"))
+    return average
+
+
 if __name__ == "__main__":
     main()

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "answers/report/leak_words.h"
+
 namespace gpumem {
 namespace {
 
@@ -45,6 +47,19 @@ TEST(KeptByText, NamesNobodyWhoWasNotSeen) {
   EXPECT_EQ(KeptByText(RowKeptBy({"models[*].input", "models[*].output"}, 4)),
             "kept by models[*], a global of train.py");
   EXPECT_NE(KeptByText(RowKeptBy({"a"}, 4)).find("not seen"), std::string::npos);
+}
+
+TEST(IsKeptByGraph, WhereAWayThroughOneWasSeen) {
+  EXPECT_TRUE(IsKeptByGraph(RowKeptBy({"losses[*].grad_fn"}, 2)));
+  EXPECT_FALSE(IsKeptByGraph(RowKeptBy({"batches[*].obs"}, 2)));
+  EXPECT_FALSE(IsKeptByGraph(RowKeptBy({"losses[*].grad_fn"}, 4))) << "of less than half";
+}
+
+TEST(RowToSay, IsTheFirstLargeOneWithAName) {
+  std::vector<LeakRow> rows{RowKeptBy({}, 4), RowKeptBy({"history[*]"}, 2)};
+  EXPECT_EQ(&RowToSay(rows), &rows[1]);
+  rows[1] = RowKeptBy({"history[*]"}, 1);
+  EXPECT_EQ(&RowToSay(rows), &rows[0]) << "less than half as much";
 }
 
 SeenOwners OwnersAt(const std::vector<std::string>& paths, const std::string& name = "__main__") {
