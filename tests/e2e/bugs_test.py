@@ -42,7 +42,8 @@ class Answer:
         self.folder = pathlib.Path(folder) / name
         self.folder.mkdir(exist_ok=True)
         more = {"SIMCUDA_CAPACITY_MB": str(self.known.capacity_mb)} if self.known.capacity_mb else {}
-        self.environment = {**truth.environment_of(truth.Case("none", devices=self.known.devices), SETUP), **more}
+        # What is asked is whether an owner is named, not how far a look comes while other tests have the processors.
+        self.environment = {**truth.environment_of(truth.Case("none", devices=self.known.devices), SETUP), "GPUMEMSHIM_OWNERS_MS": "5000", **more}
         self.arguments = [str(self.folder / "last.pt")] if self.known.prepares else list(self.known.arguments)
         self.missing = self.record()
         self.wrong = [] if self.missing else list(self.faults())
@@ -109,20 +110,25 @@ class Answer:
                 text = text.replace(old, new)
             program, remedy = self.folder / f"{self.name}.py", "none"
             program.write_text(text, encoding="utf-8")
-        peaks = truth.last_json_line(self.run([*SETUP.command(MENDED), remedy, str(program), *self.arguments]).stdout)
+        done = self.run([*SETUP.command(MENDED), remedy, str(program), *self.arguments])
+        if done.returncode:
+            yield "the mended program fails: " + " ".join(done.stderr.split()[-30:])
+            return
+        peaks = truth.last_json_line(done.stdout)
         saving, real = claimed[0] - claimed[1], claimed[0] - peaks[self.known.saves]
         if abs(saving - real) > max(TOLERANCE * real, ROUNDING):
             yield f"claims a saving of {saving} B; it is {real} B"
 
 
 def answers(names):
+    """Of each program, as soon as it and those before it are known."""
     with tempfile.TemporaryDirectory(prefix="gpumemshim-bugs-") as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda name: Answer(name, folder), names))
+        yield from pool.map(lambda name: Answer(name, folder), names)
 
 
 class BugsTest(unittest.TestCase):
     def test_the_first_screen_is_right(self):
-        for answer in answers(list(TRUTHS) if FULL else QUICK):
+        for answer in answers(TRUTHS if FULL else QUICK):
             with self.subTest(program=answer.name):
                 if answer.missing:
                     self.skipTest(f"{answer.missing} is not installed")
@@ -130,9 +136,10 @@ class BugsTest(unittest.TestCase):
 
 
 def count(names):
-    found = answers(names or list(TRUTHS))
-    for answer in found:
-        print(f"{answer.name:36}", "not run: " + answer.missing if answer.missing else "; ".join(answer.wrong) or "right")
+    found = []
+    for answer in answers(names or TRUTHS):
+        found.append(answer)
+        print(f"{answer.name:36}", "not run: " + answer.missing if answer.missing else "; ".join(answer.wrong) or "right", flush=True)
     for kind, title in (("[0-9c]", "programs after public reports"), ("m", "minimal programs")):
         run = [answer for answer in found if re.match(kind, answer.name) and not answer.missing]
         print(f"{title}: {sum(not answer.wrong for answer in run)} of {len(run)} right on the first screen")
