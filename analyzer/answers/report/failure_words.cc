@@ -13,7 +13,6 @@
 #include "answers/report/sections.h"
 #include "answers/report/stack_rows.h"
 #include "base/format.h"
-#include "ledger/load/ground.h"
 #include "ledger/stacks/names.h"
 #include "render/instants.h"
 
@@ -33,7 +32,7 @@ std::string TopSite(const OomEvent& oom, const ReportInput& input) {
 }
 
 std::string AskedIn(const OomEvent& oom, const ReportInput& input) {
-  if (!GroundOf(*input.analysis).has_stacks) return "";
+  if (input.stacks->Frames(oom.stack_id).empty()) return "";
   const std::string site = SiteOfStack(oom.stack_id, input);
   return site.empty() || site == TopSite(oom, input) ? "" : absl::StrCat(" in ", site);
 }
