@@ -16,7 +16,9 @@ import sys
 
 def gradients_in_forward():
     """optimizer.zero_grad() right after each step."""
-    torch.optim.optimizer.register_optimizer_step_post_hook(lambda optimizer, *_: optimizer.zero_grad())
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    register_optimizer_step_post_hook(lambda optimizer, *_: optimizer.zero_grad())
 
 
 def foreach_temporaries():
