@@ -15,7 +15,10 @@ GPUMEM_EMBEDDED(device_bytes);
 GPUMEM_EMBEDDED(observed_operators);
 GPUMEM_EMBEDDED(truths);
 GPUMEM_EMBEDDED(draws);
+GPUMEM_EMBEDDED(routing);
 GPUMEM_EMBEDDED(decisions);
+GPUMEM_EMBEDDED(compared);
+GPUMEM_EMBEDDED(loop_bounds);
 GPUMEM_EMBEDDED(changes);
 GPUMEM_EMBEDDED(change);
 GPUMEM_EMBEDDED(optimizer_changes);
@@ -46,7 +49,10 @@ std::vector<EmbeddedFile> EmbeddedInjectedFiles() {
           {"observed_operators.py", GPUMEM_TEXT(observed_operators)},
           {"truths.py", GPUMEM_TEXT(truths)},
           {"draws.py", GPUMEM_TEXT(draws)},
+          {"routing.py", GPUMEM_TEXT(routing)},
           {"decisions.py", GPUMEM_TEXT(decisions)},
+          {"compared.py", GPUMEM_TEXT(compared)},
+          {"loop_bounds.py", GPUMEM_TEXT(loop_bounds)},
           {"changes.py", GPUMEM_TEXT(changes)},
           {"change.py", GPUMEM_TEXT(change)},
           {"optimizer_changes.py", GPUMEM_TEXT(optimizer_changes)},

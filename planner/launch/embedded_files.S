@@ -19,7 +19,10 @@ gpumem_plan_\name\()_end:
         embed observed_operators, GPUMEM_PLAN_OBSERVED_OPERATORS
         embed truths, GPUMEM_PLAN_TRUTHS
         embed draws, GPUMEM_PLAN_DRAWS
+        embed routing, GPUMEM_PLAN_ROUTING
         embed decisions, GPUMEM_PLAN_DECISIONS
+        embed compared, GPUMEM_PLAN_COMPARED
+        embed loop_bounds, GPUMEM_PLAN_LOOP_BOUNDS
         embed changes, GPUMEM_PLAN_CHANGES
         embed change, GPUMEM_PLAN_CHANGE
         embed optimizer_changes, GPUMEM_PLAN_OPTIMIZER_CHANGES

@@ -4,7 +4,7 @@
 
     GPUMEMSHIM_PLAN_FOLDER    where PROCESS.json (what Run.end writes) and PROCESS.stack (Python stacks when time is nearly up) go
     GPUMEMSHIM_PLAN_STEPS     "stable": until the peak did not grow for two steps; "stable:N": the same, after N steps at least; "all": never; or a number
-    GPUMEMSHIM_PLAN_LINGER    "1", or "fits" for as long as the peak is not more than the device has: go on after that, to LINGER_STEPS steps or LINGER_REQUESTS requests for memory, since a program that comes to its end leaves nothing open; where steps differ in what they ask for, DIFFERING times as far
+    GPUMEMSHIM_PLAN_LINGER    "1", or "fits" for as long as the peak is not more than the device has: go on after that, to LINGER_STEPS steps or LINGER_REQUESTS requests for memory, since a program that comes to its end leaves nothing open; where steps differ in what they ask for, DIFFERING times as far; where the loops around a step say that they end within MOST_REQUESTS (loop_bounds.py), to their end
     GPUMEMSHIM_PLAN_DEADLINE  when the program will be killed, in seconds of CLOCK_MONOTONIC
     GPUMEMSHIM_PLAN_WHAT_IF   "foreach,checkpointing:6": what changes.py, which is in the same folder, is to change for a comparison
     GPUMEMSHIM_PLAN_MODULES   "1": PROCESS.modules is to say what was imported by the end (fork_server.py)
@@ -28,6 +28,7 @@ import time
 LEAST_STEPS, STABLE_STEPS = 3, 2
 LINGER_STEPS, LINGER_REQUESTS = 60, 100_000  # counted, not timed: a busy machine must not change an answer
 DIFFERING = 10  # one of the next steps may ask for more than all before
+MOST_REQUESTS = 1_000_000  # of a program whose loops say that it ends with no more
 FIRST_STEPS = 2  # that make what later ones have: gradients, an optimizer's state
 BEFORE_DEADLINE = 2.0  # seconds
 PATIENCE_STEPS = 20  # after which a rank that never made a step counts as one that makes none
@@ -94,6 +95,7 @@ class Run:
         self.pid, self.counts, self.peaks, self.reported, self.notes, self.changes = os.getpid(), {}, [], False, {}, []
         self.highest, self.last_growth = (0, 0), 0
         self.asked, self.kinds_of_steps = (0, 0), set()
+        self.last_step = None  # after which the loops around a step end; 0 = not known, or too late
         self.times = {"cuda_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC)}
         mode, _, least = self.wanted.partition(":")
         self.wanted, self.least = mode, max(int(least or 0), LEAST_STEPS)
@@ -105,12 +107,19 @@ class Run:
     # Steps.
 
     def stepped(self, optimizer):
-        if os.getpid() != self.pid:
-            return
+        if os.getpid() == self.pid:
+            self.count_step(id(optimizer))
+
+    def left_out(self):
+        """GradScaler leaves a step out: what came with it is over all the same."""
+        if os.getpid() == self.pid:
+            self.count_step(next(iter(self.counts), 0))
+
+    def count_step(self, optimizer):
         forget_collectives()
-        number = self.counts.get(id(optimizer), 0) + 1
-        self.counts[id(optimizer)] = number
-        if id(optimizer) != next(iter(self.counts)):  # several optimizers: a step ends when the first one's does
+        number = self.counts.get(optimizer, 0) + 1
+        self.counts[optimizer] = number
+        if optimizer != next(iter(self.counts)):  # several optimizers: a step ends when the first one's does
             return
         peak = self.peak()
         self.times.setdefault("first_step_ns", time.clock_gettime_ns(time.CLOCK_MONOTONIC))
@@ -148,11 +157,17 @@ class Run:
     def goes_on(self, number):
         """Past the stable peak. Only where its time would be up before that it stops early: an answer is better than none."""
         far = DIFFERING if len(self.kinds_of_steps) > 1 else 1
-        if not self.lingers or number >= far * LINGER_STEPS or time.clock_gettime(time.CLOCK_MONOTONIC) > self.half_time:
+        if not self.lingers or time.clock_gettime(time.CLOCK_MONOTONIC) > self.half_time:
             return False
         if self.lingers == "fits" and self.highest[1] > self.torch.cuda.get_device_properties(0).total_memory:
             return False
-        return self.asked[0] < far * LINGER_REQUESTS
+        return (number < far * LINGER_STEPS and self.asked[0] < far * LINGER_REQUESTS) or self.ends_soon(number)
+
+    def ends_soon(self, number):
+        if self.last_step is None:
+            turns = loaded("loop_bounds")["most_turns"](sys._getframe())
+            self.last_step = turns if turns is not None and turns * self.asked[0] <= number * MOST_REQUESTS else 0
+        return number <= self.last_step
 
     # Ends.
 
@@ -226,7 +241,8 @@ def failure():
     code = trace.tb_frame.f_code
     names = {instruction.offset: instruction.opname for instruction in dis.get_instructions(code)}
     refused = names.get(trace.tb_lasti, "") not in ("RAISE_VARARGS", "RERAISE")
-    return {"failed_at": f"{code.co_filename}:{trace.tb_lineno}", "failed_by": f"{type(error).__name__}: {error}"[:200], "operator_refused": refused}
+    looked_up = isinstance(error, KeyError) or (isinstance(error, IndexError) and str(error).endswith("index out of range"))  # in the program's own table: another place in it may do
+    return {"failed_at": f"{code.co_filename}:{trace.tb_lineno}", "failed_by": f"{type(error).__name__}: {error}"[:200], "operator_refused": refused and not looked_up, "table_refused": refused and looked_up}
 
 
 def asked_workspaces(driver):

@@ -71,13 +71,14 @@ def looks(torch, values, base, overload):
     if is_drawn and base in DRAWN and not (places or names):
         return None, values.functional(handle, base, True)
     if places or names:
-        return None, values.writing(handle, bare, places, names, computed and handle is not None, bare in OVERWRITES)
+        before = values.begins_scaling if base == "_amp_foreach_non_finite_check_and_unscale_" else None
+        return before, values.writing(handle, bare, places, names, computed and handle is not None, bare in OVERWRITES)
     if not computed or handle is None:
         return None
     if base in COUNTED:
         return values.counted(handle, base, base.startswith("unique_dim"))
-    if values.routing and str(overload) in ("aten.topk.default", "aten.argmax.default"):
-        return None, values.routed(handle, base)
+    if values.routing.may_choose(overload):
+        return None, values.routing.choosing(handle, base)
     return values.decisions.begins_sizing if base in SIZED else None, values.functional(handle, base)
 
 

@@ -156,10 +156,15 @@ absl::StatusOr<ProcessResult> ParseProcessResult(absl::string_view text) {
   reader.ReadIfThere("drawn_reads", &result.drawn_reads);
   reader.ReadIfThere("unknown_counts", &result.unknown_counts);
   reader.ReadIfThere("drawn_counts", &result.drawn_counts);
+  reader.ReadIfThere("compared", &result.compared);
+  reader.ReadIfThere("compared_open", &result.compared_open);
+  reader.ReadIfThere("routed", &result.routed);
+  reader.ReadIfThere("scaler_reads", &result.scaler_reads);
   reader.ReadIfThere("steps_differ", &result.steps_differ);
   reader.ReadIfThere("failed_at", &result.failed_at);
   reader.ReadIfThere("failed_by", &result.failed_by);
   reader.ReadIfThere("operator_refused", &result.operator_refused);
+  reader.ReadIfThere("table_refused", &result.table_refused);
   reader.ReadIfThere("values_failed", &result.values_failed);
   ReadChanges(&reader, &result);
   reader.ReadIfThere("cuda_ns", &result.cuda_ns);

@@ -86,13 +86,18 @@ struct ProcessResult {
   uint64_t other_integers = 0;             // of those: whole numbers
   uint64_t unknown_true = 0;               // conditions that were read and not known: as they were taken
   uint64_t unknown_false = 0;
-  uint64_t unknown_values = 0;           // numbers that were read and not known
-  uint64_t drawn_reads = 0;              // of all these: those that follow from random numbers
-  uint64_t unknown_counts = 0;           // how much something found, where nobody knows
-  uint64_t drawn_counts = 0;             // and where it follows from random numbers
+  uint64_t unknown_values = 0;               // numbers that were read and not known
+  uint64_t drawn_reads = 0;                  // of these: those that follow from random numbers
+  uint64_t unknown_counts = 0;               // how much something found, where nobody knows
+  uint64_t drawn_counts = 0;                 // and where it follows from random numbers
+  std::map<std::string, uint64_t> compared;  // where such numbers were compared with others: "train.py:12#34"
+  std::string compared_open;             // where one is compared, or looked up in a table, so that others may do else
+  uint64_t routed = 0;                   // choices of experts that were made by chance
+  uint64_t scaler_reads = 0;             // whether gradients are finite, asked by GradScaler
   bool steps_differ = false;             // in what they ask for, from the third on
   std::string failed_at, failed_by;      // of a program that an exception ended: "/x/train.py:12", "RuntimeError: ..."
   bool operator_refused = false;         // and no line of Python raised it
+  bool table_refused = false;            // a list or a dictionary has no such place
   std::string values_failed;             // why nothing could be computed; "" = it was
   uint64_t event_queries = 0;            // whether an event is ready: with several streams
   std::vector<ChangeReport> changes;     // in the order of RunRequest::what_if

@@ -69,6 +69,8 @@ const char* OtherText(RunRequest::Values values) {
       return "true";
     case RunRequest::Values::kAllFalse:
       return "false";
+    case RunRequest::Values::kLeftOut:
+      return "skip";
     case RunRequest::Values::kComputed:
     case RunRequest::Values::kNone:
       return "";

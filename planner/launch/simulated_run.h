@@ -62,10 +62,11 @@ struct RunRequest {
     kOther,     // and where it cannot, reading one gives another than else
     kAllTrue,   // the same, but each condition holds
     kAllFalse,  // or does not
+    kLeftOut,   // computed, and GradScaler leaves each step of an optimizer out
     kNone,      // nothing is computed
   } values = Values::kComputed;
-  std::string at;             // kOther, kAllTrue, kAllFalse: only at this line, "train.py:12"; "" = at each
-  int draw = 0;               // which random numbers are drawn where simulated kernels draw none
+  std::string at;  // kOther, kAllTrue, kAllFalse: only at this line, "train.py:12", or comparison, "train.py:12#34"
+  int draw = 0;    // which random numbers are drawn where simulated kernels draw none
   std::string shares = "[]";  // JSON: [["train.py:57", 0.3]]: which share nonzero and its like find there
   std::string routing;        // which experts unknown routers choose: "balanced", "worst", a seed; "" = not said
   std::string input;          // a file that is standard input; "" = there is none

@@ -16,7 +16,7 @@ other devices (meta, CPU, fake ones) never come here. A mode of Python's would c
 Python, C++ or the backward pass. PyTorch's own kernel, which is called in between, is to be had from 2.9 on.
 
 Beside this file: device_bytes.py (what is held of a tensor, and how true it is), observed_operators.py (which operators are looked at, and how), truths.py (results of
-arguments that are known in part), draws.py (random numbers), decisions.py (what is read).
+arguments that are known in part), draws.py (random numbers), routing.py (experts), decisions.py (what is read), compared.py (what numbers that were read are compared with).
 
 Failure: an operator that cannot be computed leaves its result not known. Nothing raises into the program.
 """
@@ -25,7 +25,6 @@ import math
 import os
 import sys
 
-MOST_EXPERTS = 1024  # more are a vocabulary
 DENSE_LIMIT = 64 << 10  # bytes of what an operator of DENSE reads or gives
 DENSE = {"dot", "mm", "bmm", "addmm", "baddbmm", "_cdist_forward", "im2col"}  # more work than elements
 
@@ -95,10 +94,13 @@ class Values:
     def __init__(self, torch, run, options):
         self.torch, self.run, self.held = torch, run, BYTES["DeviceBytes"](torch)
         self.simulation, self.tensor, self.cpu = self.held.simulation, torch.Tensor, self.held.cpu
-        self.shares, self.routing = options.get("shares", []), options.get("routing", "")
+        self.shares, self.routing = options.get("shares", []), beside("routing")["Routing"](self, options)
         self.decisions = DECISIONS["Decisions"](run, torch, self.held, options)
+        if options.get("other", "") not in ("", "skip"):
+            self.decisions.comparisons = beside("compared")["Comparisons"](self.decisions)
+            self.decisions.comparisons.begin(torch)
         self.draws = beside("draws")["Draws"](torch, self.held, options.get("draw", 0))
-        self.routed_calls = 0
+        self.may_overflow = False  # a GradScaler looks for gradients that are not finite
         self.positions = self.decisions.sizes
         self.is_verbose = "GPUMEMSHIM_PLAN_VALUES_VERBOSE" in os.environ
         self.no_function = torch._C.DisableTorchFunction
@@ -206,7 +208,7 @@ class Values:
             with self.no_function():
                 try:
                     if truth is not None:
-                        return self.held.put(results[0], self.torch.full(results[0].shape, truth, device=self.cpu), KNOWN)
+                        return self.held.put(results[0], self.torch.full(results[0].shape, truth, device=self.cpu), UNKNOWN if self.may_overflow else KNOWN)
                     if is_drawn:
                         return self.draw(handle, name, results, args, kwargs)
                     self.compute(handle, name, results, args, kwargs)
@@ -216,6 +218,9 @@ class Values:
                     self.failed(handle, error)
 
         return after
+
+    def begins_scaling(self, *_):
+        self.may_overflow = True
 
     def unknown(self, name, results):
         if name == "all" and len(results) == 1 and results[0].numel() == 1:
@@ -234,36 +239,6 @@ class Values:
             known = [self.torch.ones(args[0].shape, device=self.cpu), *args[1:]]
         for tensor, value in zip(results, self.results(self.draws.functional(handle, known, kwargs))):
             self.held.put(tensor, value, DRAWN)
-
-    def routed(self, handle, name):
-        """Which experts a router of floats that nobody computed chooses: as --routing says."""
-        compute = self.functional(handle, name)
-
-        def after(result, args, kwargs):
-            compute(result, args, kwargs)
-            source, indices = args[0], self.results(result)[-1]
-            place, otherwise = (2, -1) if name == "topk" else (1, None)
-            dimension = args[place] if len(args) > place else otherwise
-            if not source.is_floating_point() or source.dim() < 2 or dimension not in (-1, source.dim() - 1) or source.shape[-1] > MOST_EXPERTS or not self.held.is_held(indices):
-                return
-            with self.no_function():
-                if self.held.seen(indices)[1] != UNKNOWN or not self.may_compute():
-                    return
-                self.held.put(indices, self.experts(indices.numel(), source.shape[-1], indices.shape[-1] if name == "topk" else 1).reshape(indices.shape), KNOWN)
-            self.run.pinned("--routing")
-
-        return after
-
-    def experts(self, number, experts, each):
-        """For number / each tokens in a row, `each` different ones of so many experts."""
-        torch, rows = self.torch, number // max(each, 1)
-        if self.routing == "worst":
-            return torch.arange(each, device=self.cpu).repeat(rows)
-        if self.routing == "balanced":
-            return torch.arange(number, device=self.cpu) % experts
-        self.routed_calls += 1
-        generator = torch.Generator(self.cpu).manual_seed(int(self.routing) + self.routed_calls)
-        return torch.rand(rows, experts, generator=generator, device=self.cpu).topk(each).indices.flatten()
 
     def counted(self, handle, name, along):
         """How much it finds is asked before it is called, since that is the size of its result."""

@@ -205,6 +205,8 @@ struct Forecast {
   std::string data_dependent;                     // the policy of the run
   std::optional<RunPeaks> with_zero;              // a second run in which conditions found nothing
   std::vector<RunPeaks> with_other_draws;         // runs with other random numbers
+  std::optional<RunPeaks> with_worst_routing;     // a run in which all tokens went to the same experts
+  std::optional<RunPeaks> with_steps_left_out;    // a run in which GradScaler left all steps out
   std::vector<FailedRun> failed_runs;             // further runs that did not get through, so that their end is open
   std::optional<RunPeaks> with_late_events;       // a run in which events were ready only when somebody waited
   std::optional<RunPeaks> with_least_workspaces;  // a run in which those that rules give are as small as they can be

@@ -70,8 +70,13 @@ class Forecaster {
   absl::Status TryValues(RunRequest::Values values, const std::string& at, const std::string& what,
                          const PlannedRun& run);
   absl::Status TryEachPlace(const PlannedRun& run);
+  // Two comparisons may each hide what the other decides: `elif` is met only where `if` does not hold.
+  absl::Status TryEachComparison(const PlannedRun& run);
+  absl::Status TryRouting(const PlannedRun& run);
+  absl::Status TryLeftOut(const PlannedRun& run);
   // What `found`, with other values than `run`, says.
   void TakeOtherValues(const PlannedRun& found, const PlannedRun& run, const std::string& what);
+  void TakeComparisons(const ProcessResult& reported);
   // Makes it the run that the forecast is of.
   void Tell(const PlannedRun& run);
   std::string StepsAgain(const PlannedRun& run) const;
@@ -83,7 +88,8 @@ class Forecaster {
   Planner* const planner_;
   RunRequest chosen_;
   Forecast forecast_;
-  std::optional<PlannedRun> tried_;  // the last run of a search that fits, and what it was
+  std::vector<std::string> comparisons_;  // where runs with other values compared numbers that nobody computed
+  std::optional<PlannedRun> tried_;       // the last run of a search that fits, and what it was
   RunRequest tried_request_;
   std::optional<PlannedRun> settled_;  // of a program that lives on where memory is refused
 };

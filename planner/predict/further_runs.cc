@@ -17,6 +17,7 @@ namespace gpumem::plan {
 namespace {
 
 constexpr size_t kMostPlaces = 4;  // that are tried one by one
+constexpr size_t kMostComparisons = 4;
 constexpr int kOtherDraws = 2;
 
 bool MayDecide(const HostRead& read) { return read.kind == HostReadKind::kBranch || read.kind == HostReadKind::kValue; }
@@ -80,6 +81,8 @@ absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
   if (chosen_.workspaces == "measured" && HasBounds(forecast_.workspaces())) GPUMEM_RETURN_IF_ERROR(TryWorkspaces());
   if (chosen_.values == RunRequest::Values::kComputed) {
     GPUMEM_RETURN_IF_ERROR(TryOtherDraws(run));
+    GPUMEM_RETURN_IF_ERROR(TryRouting(run));
+    GPUMEM_RETURN_IF_ERROR(TryLeftOut(run));
     GPUMEM_RETURN_IF_ERROR(TryOtherValues(run));
   }
   if (forecast_.need() > forecast_.capacity()) return TryTight();
@@ -125,6 +128,26 @@ absl::Status Forecaster::TryOtherDraws(const PlannedRun& run) {
   return absl::OkStatus();
 }
 
+absl::Status Forecaster::TryRouting(const PlannedRun& run) {
+  if (Sum(run, &ProcessResult::routed) == 0) return absl::OkStatus();
+  RunRequest worst = chosen_;
+  worst.routing = "worst";
+  GPUMEM_ASSIGN_OR_RETURN(forecast_.with_worst_routing,
+                          PeaksWith(worst, FailedRun::Of::kData, "where all tokens go to the same experts"));
+  return absl::OkStatus();
+}
+
+// An optimizer whose steps are left out has no state yet: its run needs less, so where there is none nothing is open
+// above.
+absl::Status Forecaster::TryLeftOut(const PlannedRun& run) {
+  if (Sum(run, &ProcessResult::scaler_reads) == 0) return absl::OkStatus();
+  RunRequest left_out = chosen_;
+  left_out.values = RunRequest::Values::kLeftOut;
+  GPUMEM_ASSIGN_OR_RETURN(const PlannedRun found, Further(left_out, "where GradScaler leaves steps out"));
+  if (Succeeded(found)) forecast_.with_steps_left_out = found.processes.front().peaks;
+  return absl::OkStatus();
+}
+
 // What a program does if each number that nobody computed is another one. Where it fails over that it ends there, and
 // needs no more.
 absl::Status Forecaster::TryOtherValues(const PlannedRun& run) {
@@ -133,11 +156,12 @@ absl::Status Forecaster::TryOtherValues(const PlannedRun& run) {
                  found_values = Sum(run, &ProcessResult::unknown_values);
   if (found_true + found_false + found_values == 0) return absl::OkStatus();
   GPUMEM_RETURN_IF_ERROR(TryValues(RunRequest::Values::kOther, "", "where values are others", run));
-  if (found_true > 0 && found_false > 0) {
+  if ((found_true > 0 && found_false > 0) || !comparisons_.empty()) {
     // A loop that ends once a condition was false three times ends soon both ways; not where it always is true.
     GPUMEM_RETURN_IF_ERROR(TryValues(RunRequest::Values::kAllTrue, "", "where conditions hold", run));
     GPUMEM_RETURN_IF_ERROR(TryValues(RunRequest::Values::kAllFalse, "", "where conditions do not hold", run));
   }
+  GPUMEM_RETURN_IF_ERROR(TryEachComparison(run));
   return TryEachPlace(run);
 }
 
@@ -148,6 +172,18 @@ absl::Status Forecaster::TryValues(RunRequest::Values values, const std::string&
   other.at = at;
   GPUMEM_ASSIGN_OR_RETURN(const PlannedRun found, Further(other, what));
   TakeOtherValues(found, run, what);
+  return absl::OkStatus();
+}
+
+absl::Status Forecaster::TryEachComparison(const PlannedRun& run) {
+  const std::vector<std::string> places = comparisons_;  // further runs may meet more
+  if (places.size() < 2) return absl::OkStatus();
+  for (size_t i = 0; i < std::min(places.size(), kMostComparisons); ++i) {
+    const std::string what =
+        absl::StrCat("where the comparison at ", places[i].substr(0, places[i].find('#')), " goes the other way");
+    GPUMEM_RETURN_IF_ERROR(TryValues(RunRequest::Values::kOther, places[i], what, run));
+  }
+  if (comparisons_.size() > kMostComparisons) forecast_.other_values_failed = SitesOf(run.reads);
   return absl::OkStatus();
 }
 
@@ -177,6 +213,7 @@ void Forecaster::TakeOtherValues(const PlannedRun& found, const PlannedRun& run,
     forecast_.other_values_ended = absl::StrCat("the run ", what, " ", FailureText(found));
     return;
   }
+  for (const PlannedProcess& process : found.processes) TakeComparisons(process.reported);
   const RunPeaks& peaks = found.processes.front().peaks;
   if (found.end != RunEnd::kFailed || peaks.need() > forecast_.need()) {
     std::optional<RunPeaks>&most = forecast_.with_other_values, &least = forecast_.least_with_other_values;
@@ -188,6 +225,15 @@ void Forecaster::TakeOtherValues(const PlannedRun& found, const PlannedRun& run,
   const uint64_t change = std::max(peaks.need(), forecast_.need()) - std::min(peaks.need(), forecast_.need());
   if (Sum(found, &ProcessResult::other_integers) > 0 && change > forecast_.need() / 1000)
     forecast_.other_values_failed = SitesOf(run.reads);
+}
+
+void Forecaster::TakeComparisons(const ProcessResult& reported) {
+  for (const auto& [place, count] : reported.compared) {
+    if (std::find(comparisons_.begin(), comparisons_.end(), place) == comparisons_.end()) comparisons_.push_back(place);
+  }
+  const std::string open =
+      reported.compared_open.empty() && reported.table_refused ? LineOf(reported.failed_at) : reported.compared_open;
+  if (!open.empty() && forecast_.other_values_failed.empty()) forecast_.other_values_failed = open;
 }
 
 absl::StatusOr<PlannedRun> Forecaster::Further(const RunRequest& request, const std::string& what) {

@@ -113,6 +113,10 @@ class Assessor {
             "values that are not computed decide what is run", "--pin 'FILE.py:LINE=VALUE'");
     AddRun(Doubt::Kind::kData, forecast_.with_zero, "how much nonzero, masks and unique find",
            "--data-dependent expect=SHARE");
+    AddRun(Doubt::Kind::kData, forecast_.with_worst_routing, "which experts tokens are routed to",
+           "--routing balanced says that they are spread evenly");
+    AddRun(Doubt::Kind::kValues, forecast_.with_steps_left_out,
+           "a step that GradScaler leaves out makes no state of an optimizer", "");
     AddDraws();
     AddWorkspaces();
     AddRun(Doubt::Kind::kStreams, forecast_.with_late_events, "how far kernels lag behind the host", "");
@@ -239,9 +243,16 @@ class Assessor {
       if (!forecast_.tight_with_room) return Verdict::kTooClose;
       return assessment_.bounded() ? Verdict::kFits : Verdict::kFitsUnless;
     }
-    if (assessment_.low > capacity) return Verdict::kDoesNotFit;
+    // Where a value may be another one, what the values tried want is no lower bound either.
+    if (assessment_.low > capacity) return values_are_open() ? Verdict::kUnknown : Verdict::kDoesNotFit;
     if (assessment_.high > capacity && !forecast_.tight_with_room) return Verdict::kTooClose;
     return assessment_.bounded() ? Verdict::kFits : Verdict::kFitsUnless;
+  }
+
+  bool values_are_open() const {
+    return std::any_of(assessment_.doubts.begin(), assessment_.doubts.end(), [](const Doubt& doubt) {
+      return !doubt.bounded && (doubt.kind == Doubt::Kind::kValues || doubt.kind == Doubt::Kind::kData);
+    });
   }
 
   const Forecast& forecast_;

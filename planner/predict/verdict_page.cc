@@ -77,6 +77,13 @@ void AddFits(const Forecast& forecast, const Assessment& assessment, Document* a
   const bool tight = forecast.when_tight.has_value(), barely = tight || assessment.high > have;
   switch (assessment.verdict) {
     case Verdict::kUnknown:
+      if (!IsCutShort(forecast.end)) {
+        answer->Paragraph("  not known: ",
+                          absl::StrCat("does not fit unless ", UnlessText(assessment), ": ", RangeText(assessment),
+                                       " of ", FormatBytes(have), SettleText(assessment)),
+                          Tone::kWarning);
+        return;
+      }
       answer->Line({{Tone::kWarning, "  not known"},
                     {Tone::kPlain, absl::StrCat(": up to where it ended it needed ", RangeText(assessment), " of ",
                                                 FormatBytes(have))}});

@@ -73,6 +73,21 @@ FORMS = {
     "while": "waited(b)",
     "exception": "caught(u)",
     "dictionary": "{0: False}.get(i[0].item(), True)",
+    "token": "i[0].item() == 7",
+    "token_next": "i[0].item() % 10 + 1 == 8",
+    "token_in": "i[0].item() in (7, 9)",
+    "token_in_set": "i[0].item() in {7, 9}",
+    "token_list": "any(each == 7 for each in i.tolist())",
+    "token_int": "int(i[0]) == 7",
+    "token_numpy": "i.cpu().numpy()[0] == 7",
+    "token_returned": "choice(i) == 7",
+    "token_elif": "elsewhere(i)",
+    "token_table": "[False, False, True][i[0].item()]",
+    "between": "0.3 < u[0].item() < 0.7",
+    "below": "u[0].item() < -1",
+    "far": "u[0].item() > 1e9",
+    "least": "min(u[0].item(), -2.0) < -2.0",
+    "finite": "math.isfinite(u[0].item()) and u[0].item() < -3",
     "generator": "next(each > 0.5 for each in u)",
 }
 
@@ -91,6 +106,20 @@ def waited(conditions):
     return turns == 3
 
 
+def choice(tokens):
+    return tokens[0].item()
+
+
+def elsewhere(tokens):
+    """One comparison hides the other: both would hold in a run where all do."""
+    token = tokens[1].item()
+    if token == 5:
+        return False
+    elif token == 6:
+        return True
+    return False
+
+
 def caught(values):
     try:
         if values.sum() > 5:
@@ -104,7 +133,7 @@ def main(name, wants):
     left, right = torch.randn(3000, 3000, device="cuda"), torch.randn(3000, 3000, device="cuda")
     u = (left @ right)[0, :64].clone()
     b, i = u > 0.2, (u * 10).long()
-    decided = bool(eval(FORMS[name], {"torch": torch, "math": math, "copied": copied, "waited": waited, "caught": caught, "u": u, "b": b, "i": i}))
+    decided = bool(eval(FORMS[name], {"torch": torch, "math": math, "copied": copied, "waited": waited, "caught": caught, "choice": choice, "elsewhere": elsewhere, "u": u, "b": b, "i": i}))
     if decided == wants:
         kept = [torch.empty(10 << 30, dtype=torch.uint8, device="cuda") for _ in range(10)]
         print(len(kept))

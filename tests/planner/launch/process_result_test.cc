@@ -103,6 +103,19 @@ TEST_F(ProcessResultTest, ReadsWhatTheInjectedScriptWrites) {
   EXPECT_THAT(result.built_for, IsEmpty());
 }
 
+TEST_F(ProcessResultTest, ReadsWhereNumbersThatNobodyComputedDecide) {
+  Put("77.json",
+      R"json({"pid": 77, "reason": "ended", "compared": {"train.py:12#34": 5}, "compared_open": "train.py:13",
+                         "routed": 10, "scaler_reads": 11, "table_refused": true})json");
+  const std::vector<ProcessResult> results = Read();
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_THAT(results[0].compared, UnorderedElementsAre(Pair("train.py:12#34", 5u)));
+  EXPECT_EQ(results[0].compared_open, "train.py:13");
+  EXPECT_EQ(results[0].routed, 10u);
+  EXPECT_EQ(results[0].scaler_reads, 11u);
+  EXPECT_TRUE(results[0].table_refused);
+}
+
 TEST_F(ProcessResultTest, KnowsEveryReason) {
   const std::pair<const char*, Reason> reasons[] = {{"ended", Reason::kEnded},
                                                     {"steps", Reason::kSteps},

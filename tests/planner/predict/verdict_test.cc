@@ -49,8 +49,9 @@ TEST(VerdictTest, AnEarlyEndIsNoPromise) {
 
 // Each other run moves one end, and only that one.
 TEST(VerdictTest, RunsThatWereOtherwiseMakeARange) {
-  const std::optional<RunPeaks> Forecast::*const runs[] = {&Forecast::with_zero, &Forecast::with_late_events,
-                                                           &Forecast::with_bounds, &Forecast::with_other_values};
+  const std::optional<RunPeaks> Forecast::*const runs[] = {
+      &Forecast::with_zero,         &Forecast::with_late_events,   &Forecast::with_bounds,
+      &Forecast::with_other_values, &Forecast::with_worst_routing, &Forecast::with_steps_left_out};
   for (const std::optional<RunPeaks> Forecast::*run : runs) {
     Forecast forecast = testing::ExampleForecast(8 * kGiB);
     const auto other = const_cast<std::optional<RunPeaks> Forecast::*>(run);
@@ -78,6 +79,14 @@ TEST(VerdictTest, SeveralRunsWithOtherValuesAreOneDoubt) {
   EXPECT_EQ(assessment.doubts.size(), 1u);
   EXPECT_EQ(assessment.low, 5 * kGiB);
   EXPECT_EQ(assessment.high, 9 * kGiB);
+}
+
+TEST(VerdictTest, WhereAValueMayBeAnotherNothingIsTooLargeForSure) {
+  Forecast forecast = testing::ExampleForecast(11 * kGiB);
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kDoesNotFit);
+  forecast.other_values_failed = "train.py:12 main";
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kUnknown);
+  EXPECT_FALSE(Assess(forecast).bounded());
 }
 
 TEST(VerdictTest, DoubtsAddUp) {
