@@ -142,7 +142,8 @@ def most_turns(frame):
                 reader = Reader(frame)
                 for loop in loops_around(frame.f_code, frame.f_lineno):
                     turns *= max(reader.turns(loop), 1)
-            frame = frame.f_back
+            is_whole = frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "__main__"
+            frame = None if is_whole else frame.f_back  # outside is what started the program
     except Exception:  # an object of the program's may raise what it likes
         return None
     return turns
