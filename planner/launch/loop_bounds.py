@@ -133,12 +133,17 @@ class Reader:
         raise NoBound
 
 
+def is_ours(frame):
+    """Whether it is PyTorch's own, or of what watches the program."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package in ("torch", "<gpumemshim>") or package.startswith("gpumem_")
+
+
 def most_turns(frame):
-    torch, turns = sys.modules.get("torch"), 1
-    passed_over = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep)
+    turns = 1
     try:
         while frame is not None:
-            if not frame.f_code.co_filename.startswith(passed_over):
+            if not is_ours(frame):
                 reader = Reader(frame)
                 for loop in loops_around(frame.f_code, frame.f_lineno):
                     turns *= max(reader.turns(loop), 1)
