@@ -17,7 +17,7 @@ from plan_ranges_test import setup_of
 
 sys.path.insert(0, str(truth.PROGRAMS))
 PROGRAM = truth.PROGRAMS / "forms.py"
-EVERYDAY = [("all", "not"), ("to_cpu", "")]
+EVERYDAY = [("all", "not"), ("to_cpu", ""), ("token", "")]
 
 
 def verdict(setup, form, way):
