@@ -28,6 +28,8 @@ import sys
 MOST_FORCED = 1000  # comparisons at one place; then they are what they are, since a loop waits for them
 COMPARES = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv, "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow}
+OF_WHOLE_NUMBERS = {"and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift, "rshift": operator.rshift}
+OF_ONE = {"neg": operator.neg, "abs": abs, "round": round, "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil}
 ORDER = {"COMPARE_OP", "CONTAINS_OP"}
 ANSWERED = {}  # by code and instruction
 STORES = {"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"}
@@ -130,7 +132,7 @@ class Comparisons:
             return lambda own, other: watch.compare(own, other, name, sys._getframe(1))
 
         def calculated(name, is_reflected):
-            plain, function = getattr(base, f"__{'r' if is_reflected else ''}{name}__"), ARITHMETIC[name]
+            plain, function = getattr(base, f"__{'r' if is_reflected else ''}{name}__"), calculations[name]
 
             def calculate(own, other):
                 value = plain(own, other)
@@ -143,6 +145,15 @@ class Comparisons:
                     return watch.watched(value, value, None)
 
             return calculate
+
+        def changed(name, function):
+            plain = getattr(base, f"__{name}__")
+
+            def change(own, *digits):
+                value = plain(own, *digits)
+                return watch.watched(value, function(own._natural, *digits), None)
+
+            return change
 
         def as_plain(kind):
             def convert(own):
@@ -161,8 +172,10 @@ class Comparisons:
             return base.__hash__(own)
 
         names = {f"__{name}__": compared(name) for name in COMPARES}
-        names.update({f"__{name}__": calculated(name, False) for name in ARITHMETIC})
-        names.update({f"__r{name}__": calculated(name, True) for name in ARITHMETIC})
+        calculations = {**ARITHMETIC, **(OF_WHOLE_NUMBERS if base is int else {})}
+        names.update({f"__{name}__": calculated(name, False) for name in calculations})
+        names.update({f"__r{name}__": calculated(name, True) for name in calculations})
+        names.update({f"__{name}__": changed(name, function) for name, function in OF_ONE.items()})
         names.update(__bool__=truth, __hash__=looked_up, __int__=as_plain(int), __float__=as_plain(float), __reduce__=lambda own: (base, (base.__int__(own) if base is int else base.__float__(own),)))
         return type(base.__name__, (base,), names)
 

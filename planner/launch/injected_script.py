@@ -241,7 +241,8 @@ def failure():
     code = trace.tb_frame.f_code
     names = {instruction.offset: instruction.opname for instruction in dis.get_instructions(code)}
     refused = names.get(trace.tb_lasti, "") not in ("RAISE_VARARGS", "RERAISE")
-    looked_up = isinstance(error, KeyError) or (isinstance(error, IndexError) and str(error).endswith("index out of range"))  # in the program's own table: another place in it may do
+    # The program's own table or arithmetic: another number may do.
+    looked_up = isinstance(error, (KeyError, ArithmeticError)) or (isinstance(error, IndexError) and str(error).endswith("index out of range"))
     return {"failed_at": f"{code.co_filename}:{trace.tb_lineno}", "failed_by": f"{type(error).__name__}: {error}"[:200], "operator_refused": refused and not looked_up, "table_refused": refused and looked_up}
 
 

@@ -38,7 +38,9 @@ class Compared(unittest.TestCase):
         self.assertTrue(token % 10 + 1 == 8)
         self.assertTrue(token in (7, 9))
         self.assertTrue(bool(token))
-        self.assertEqual(len(self.notes["compared"]), 6)
+        self.assertTrue(-token & 7 == 3)
+        self.assertTrue(round(token / 3) == 5)
+        self.assertEqual(len(self.notes["compared"]), 8)
 
     def test_ranges_that_both_ends_miss(self):
         for mode, between, below in (("true", True, True), ("false", False, False)):
