@@ -31,6 +31,7 @@ ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "tr
 OF_WHOLE_NUMBERS = {"and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift, "rshift": operator.rshift}
 OF_ONE = {"neg": operator.neg, "abs": abs, "round": round, "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil}
 ORDER = {"COMPARE_OP", "CONTAINS_OP"}
+NO_VALUES = {"dtype", "shape", "ndim", "device"}  # of a copied tensor: what is compared of these is known
 ANSWERED = {}  # by code and instruction
 STORES = {"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"}
 
@@ -67,7 +68,9 @@ def find_comparison(code, offset, line):
     if line in comparing:
         return True
     name = next((each.argval for each in after if each.opname in STORES), None)
-    return name is not None and any(lines[i] in comparing for i, each in enumerate(instructions) if each.opname.startswith("LOAD") and each.argval == name)
+    following = {i: each.argval for i, each in enumerate(instructions[1:])}
+    used = [i for i, each in enumerate(instructions) if each.opname.startswith("LOAD") and each.argval == name and following.get(i) not in NO_VALUES]
+    return name is not None and any(lines[i] in comparing for i in used)
 
 
 class Comparisons:

@@ -69,6 +69,9 @@ class Compared(unittest.TestCase):
         self.assertIn("compared_open", self.notes)
         plain = int(self.number())
         self.assertEqual(plain == 64, "compared_open" in self.notes)
+        kind = int(self.number())
+        self.assertFalse(kind.dtype == 3 if hasattr(kind, "dtype") else False)
+        self.assertNotIn("compared_open", self.notes)
         repr(int(self.number()))
         self.assertNotIn("compared_open", self.notes)
 
