@@ -28,8 +28,12 @@ struct LawSize {
 // The size that was measured for an operation with such parameters.
 using FindRow = std::function<std::optional<uint64_t>(const std::string& operation, const std::string& parameters)>;
 
-// Of convolution_forward, convolution_backward_data, convolution_backward_filter; rnn_workspace, rnn_reserve.
+// Of convolution_forward, convolution_backward_data, convolution_backward_filter; rnn_workspace, rnn_reserve;
+// batch_norm_forward, batch_norm_reserve, batch_norm_backward; graph, where that is attention's forward pass.
 LawSize LawOf(const std::string& operation, const std::string& parameters, const FindRow& find);
+
+// One of the three: as a rule the likely one, now and then an end. The same for the same operation and `draw`.
+uint64_t DrawnSize(const LawSize& law, const std::string& operation, const std::string& parameters, int draw);
 
 }  // namespace simcuda
 

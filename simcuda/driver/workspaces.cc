@@ -2,11 +2,12 @@
 // SPDX-FileCopyrightText: The gpumemshim authors
 //
 // How much the stubs' operations need: what a setting says, else a measured row, else the law that was found in such
-// (its ends where SIMCUDA_WORKSPACES is bound or least), else (bound) the bound, else nothing. What was asked is kept,
-// so that a prediction can say what of it is not known.
+// (its upper end where SIMCUDA_WORKSPACES is bound, now and then an end where it is draw:N), else (bound) the bound,
+// else nothing. What was asked is kept, so that a prediction can say what of it is not known.
 //
 // Here and not in the stubs, since those share no state and have no C++ library.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -79,7 +80,9 @@ Answered AnswerAsk(const simcuda_ask& ask, const WorkspaceTable& table) {
   if (law.is_known) {
     const uint64_t most = std::min(law.high, ask.bound);  // a cap of cuDNN's own is in the bound
     if (is_bound) return {{Known::kBound, most}, most};
-    return {{Known::kLaw, std::min(most, environment.workspaces == "least" ? law.low : law.likely)}, most};
+    const int draw = environment.workspaces.rfind("draw:", 0) == 0 ? std::atoi(environment.workspaces.c_str() + 5) : 0;
+    const uint64_t given = draw > 0 ? DrawnSize(law, ask.operation, ask.parameters, draw) : law.likely;
+    return {{Known::kLaw, std::min(most, given)}, most};
   }
   if (!is_bound || ask.bound == SIMCUDA_NO_BOUND) return {found, ask.bound};
   return {{Known::kBound, ask.bound}, ask.bound};
