@@ -104,7 +104,8 @@ void PlanFlags::AddFlags(Flags* flags) {
   flags->Add("--world-size", &ranks.world_size, "of how many ranks it is one").Value("N");
   flags->Add("--steps", &steps, "optimizer steps to run: a number, all, or stable (until the peak did not grow for 2)")
       .Value("N");
-  flags->Add("--timeout", &timeout, "seconds after which a run is ended (300)").Value("S");
+  flags->Add("--timeout", &timeout, "seconds for all runs of a plan together, or for each of --vary's (600)")
+      .Value("S");
   flags
       ->Add("--data-dependent", &policies,
             "what nonzero, masks and unique find where that is not known: upper (everything), zero, expect=0.5, or "

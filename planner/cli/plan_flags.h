@@ -25,10 +25,12 @@
 namespace gpumem::plan {
 
 struct PlanFlags {
+  static constexpr double kTimeout = 600;
+
   std::string device, memory, capability;  // "" = not given
   RanksWanted ranks;
   std::string steps = "stable";
-  double timeout = 300;               // seconds
+  double timeout = kTimeout;          // seconds
   std::vector<std::string> policies;  // none = upper
   std::string routing;
   std::vector<std::string> pins;

@@ -184,7 +184,8 @@ answer.
     if (plan_.policies.empty() && !spec_.data_dependent.empty()) plan_.policies = {spec_.data_dependent};
     take(spec_.results_dir, &results_dir_, "");
     take(spec_.on, &on_, "");
-    if (!spec_.timeout.empty() && plan_.timeout == 300 && !absl::SimpleAtod(spec_.timeout, &plan_.timeout))
+    if (!spec_.timeout.empty() && plan_.timeout == PlanFlags::kTimeout &&
+        !absl::SimpleAtod(spec_.timeout, &plan_.timeout))
       return absl::InvalidArgumentError("`timeout` is a number of seconds");
     if (!spec_.workers.empty() && spec_.workers != "auto" && workers_ == 0 &&
         !absl::SimpleAtoi(spec_.workers, &workers_))

@@ -121,6 +121,7 @@ class Run:
         self.counts[optimizer] = number
         if optimizer != next(iter(self.counts)):  # several optimizers: a step ends when the first one's does
             return
+        self.look_at_settings()
         peak = self.peak()
         self.times.setdefault("first_step_ns", time.clock_gettime_ns(time.CLOCK_MONOTONIC))
         self.peaks.append(peak)
@@ -140,6 +141,11 @@ class Run:
             stats = self.torch.cuda.memory_stats(device)
             peaks.append((stats.get("allocated_bytes.all.peak", 0), stats.get("reserved_bytes.all.peak", 0)))
         return tuple(max(values) for values in zip(*peaks))
+
+    def look_at_settings(self):
+        """cudnn.benchmark tries algorithms with whatever memory is free, so it is said if it ever was on."""
+        if self.torch.backends.cudnn.benchmark:
+            self.notes["benchmark"] = True
 
     def requests(self):
         """How many requests for memory there were so far, and their bytes: two steps that differ in neither ask for the same."""
@@ -186,6 +192,7 @@ class Run:
         if self.reported or os.getpid() != self.pid:
             return
         self.reported = True
+        self.look_at_settings()
         try:
             driver = ctypes.CDLL("libcuda.so.1")
             driver.simcuda_event_queries.restype = ctypes.c_uint64

@@ -161,6 +161,7 @@ absl::StatusOr<ProcessResult> ParseProcessResult(absl::string_view text) {
   reader.ReadIfThere("routed", &result.routed);
   reader.ReadIfThere("scaler_reads", &result.scaler_reads);
   reader.ReadIfThere("steps_differ", &result.steps_differ);
+  reader.ReadIfThere("benchmark", &result.benchmark);
   reader.ReadIfThere("failed_at", &result.failed_at);
   reader.ReadIfThere("failed_by", &result.failed_by);
   reader.ReadIfThere("operator_refused", &result.operator_refused);

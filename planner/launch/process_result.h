@@ -105,6 +105,7 @@ struct ProcessResult {
   KnownSize context;                     // of CUDA
   uint64_t allocated_in_steps = 0;       // PyTorch's peaks up to the last step; what came after may be more
   uint64_t reserved_in_steps = 0;
+  bool benchmark = false;  // torch.backends.cudnn.benchmark was on
   // Of CLOCK_MONOTONIC; 0 = not known.
   uint64_t cuda_ns = 0;        // when it used CUDA first
   uint64_t first_step_ns = 0;  // when the first step was over

@@ -209,13 +209,14 @@ struct Forecast {
   std::optional<RunPeaks> with_steps_left_out;    // a run in which GradScaler left all steps out
   std::vector<FailedRun> failed_runs;             // further runs that did not get through, so that their end is open
   std::optional<RunPeaks> with_late_events;       // a run in which events were ready only when somebody waited
-  std::optional<RunPeaks> with_least_workspaces;  // a run in which those that rules give are as small as they can be
+  std::vector<RunPeaks> with_drawn_workspaces;  // runs in which some that rules give are at one of their ends
   std::optional<RunPeaks> with_bounds;        // a run in which workspaces that nobody measured are as large as can be
   std::optional<RunPeaks> with_other_values;  // of runs in which values that nobody computed were others: most,
   std::optional<RunPeaks> least_with_other_values;  // and least
   std::string other_values_failed;                  // why there is none although values decide: where they are read
   std::string other_values_ended;                   // and which of those runs did not come to its end; "" = all did
   uint64_t wanted = 0;                              // where it is more than there is: with no limit
+  bool tight_is_open = false;                       // the run that would have told had no time left
   std::optional<bool> fits_when_tight;  // it wants, or may want, more than there is: whether it runs all the same
   std::optional<RunPeaks> when_tight;   // what it needed then, where it surely wants more
   uint64_t refused_when_tight = 0;      // requests that it was refused, and lived on

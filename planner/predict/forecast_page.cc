@@ -217,7 +217,10 @@ Document ConfidenceFields(const Forecast& forecast) {
   fields.Field("pinned", Datum::Object(std::move(pinned)), "how often, by pin");
   AddWorkspaceFields(reported.workspaces, &fields);
   fields.Field("peak_where_workspaces_are_bounds", PeaksDatum(forecast.with_bounds), "null = not needed");
-  fields.Field("peak_where_workspaces_are_least", PeaksDatum(forecast.with_least_workspaces), "null = not needed");
+  std::vector<Datum> drawn;
+  for (const RunPeaks& peaks : forecast.with_drawn_workspaces) drawn.push_back(PeaksDatum(peaks));
+  fields.Field("peaks_where_workspaces_are_drawn", Datum::List(std::move(drawn)),
+               "of runs in which some that rules give are at one of their ends");
   const KnownSize& context = reported.context;
   fields.Field("context",
                Datum::If(context.bytes != 0,

@@ -37,6 +37,7 @@ Forecaster::Forecaster(RunRequest request, std::vector<Axis> axes, Planner* plan
 }
 
 absl::StatusOr<PlannedRun> Forecaster::Answer(bool policy_given) {
+  if (axes_.empty()) planner_->EndAfter(request_.timeout_s);  // a search makes many plans: each run has its own time
   if (!axes_.empty()) GPUMEM_RETURN_IF_ERROR(Search(request_, &forecast_.largest));
   forecast_.command = WithoutSecrets(chosen_.command);
   GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, First());
@@ -85,7 +86,8 @@ absl::StatusOr<PlannedRun> Forecaster::First() {
   if (!expects_more_) return planner_->Run(first, "as it is");
   GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, planner_->RunAgain(first, was_tried ? "as it is, for longer" : "as it is"));
   // A program that fails only when forked is run again in a fresh process.
-  const bool may_mind = run.outcome.forked && (run.end == RunEnd::kFailed || !run.answered());
+  const bool has_failed = run.end == RunEnd::kFailed || (!run.answered() && run.end != RunEnd::kTimedOut);
+  const bool may_mind = run.outcome.forked && has_failed;
   return may_mind ? planner_->Run(first, "as it is, afresh") : absl::StatusOr<PlannedRun>(std::move(run));
 }
 
@@ -121,6 +123,11 @@ absl::Status Forecaster::TryTight() {
   for (const uint64_t left : room == 0 ? std::vector<uint64_t>{0} : std::vector<uint64_t>{room, 0}) {
     if (left >= forecast_.capacity()) continue;
     GPUMEM_ASSIGN_OR_RETURN(PlannedRun run, RunTight(left));
+    if (run.end == RunEnd::kTimedOut) {
+      forecast_.tight_is_open = true;
+      forecast_.fits_when_tight.reset();
+      break;
+    }
     if (GaveUp(run)) continue;
     forecast_.fits_when_tight = true;
     forecast_.tight_with_room = left == room;

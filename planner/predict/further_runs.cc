@@ -52,6 +52,7 @@ uint64_t Sum(const PlannedRun& run, uint64_t ProcessResult::*member) {
 }
 
 std::string FailureText(const PlannedRun& run) {
+  if (run.had_no_time) return "had no time left (--timeout)";
   if (run.end == RunEnd::kTimedOut) return "was ended when its time was up";
   if (run.end == RunEnd::kSpins) return absl::StrCat("waits for a value at ", StuckPlace(run));
   for (const ProcessResult& process : run.outcome.processes) {
@@ -89,17 +90,23 @@ absl::Status Forecaster::LookAgain(const PlannedRun& run, bool policy_given) {
   return TryUpperEnd();
 }
 
+// All at their upper ends, and some at one of their ends: reserved memory need not grow with what is asked for, and no
+// GPU has all of them at an end.
 absl::Status Forecaster::TryWorkspaces() {
   RunRequest other = chosen_;
   other.workspaces = "bound";
   GPUMEM_ASSIGN_OR_RETURN(forecast_.with_bounds,
                           PeaksWith(other, FailedRun::Of::kWorkspaces, "with workspaces as large as they can be"));
   const std::vector<WorkspaceUse>& uses = forecast_.workspaces();
-  const bool have_least = std::any_of(uses.begin(), uses.end(), [](const WorkspaceUse& use) { return use.lawful > 0; });
-  if (!have_least) return absl::OkStatus();
-  other.workspaces = "least";
-  GPUMEM_ASSIGN_OR_RETURN(forecast_.with_least_workspaces,
-                          PeaksWith(other, FailedRun::Of::kWorkspaces, "with workspaces as small as they can be"));
+  if (std::none_of(uses.begin(), uses.end(), [](const WorkspaceUse& use) { return use.lawful > 0; }))
+    return absl::OkStatus();
+  for (int draw = 1; draw <= kOtherDraws; ++draw) {
+    other.workspaces = absl::StrCat("draw:", draw);
+    GPUMEM_ASSIGN_OR_RETURN(const std::optional<RunPeaks> peaks,
+                            PeaksWith(other, FailedRun::Of::kWorkspaces,
+                                      absl::StrCat("with some workspaces smaller or larger (", draw, ")")));
+    if (peaks.has_value()) forecast_.with_drawn_workspaces.push_back(*peaks);
+  }
   return absl::OkStatus();
 }
 

@@ -25,6 +25,7 @@ namespace gpumem::plan {
 struct PlannedRun {
   RunOutcome outcome;
   RunEnd end = RunEnd::kEnded;
+  bool had_no_time = false;  // it was not begun, since the plan's time was up
   int exit_code = 0;
   std::vector<PlannedProcess> processes;  // largest peak first
   std::unique_ptr<LoadedTrace> loaded;    // of the first; null where there is none

@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxInput = 64 << 20;
 constexpr double kLookSeconds = 0.1;
-constexpr size_t kMaxAtOnce = 4;  // of host memory they may want much
+constexpr double kLeastSeconds = 1;  // in which a run may come to its end
+constexpr size_t kMaxAtOnce = 4;     // of host memory they may want much
 
 // Adds its lifetime to `seconds`.
 class Spent {
@@ -52,6 +53,14 @@ bool ReadsInput(const std::vector<std::string>& command) {
 
 // What a trace is called where it is kept: it must not pass for one of a GPU.
 std::string KeptName(const std::string& trace) { return absl::StrCat("plan.", fs::path(trace).filename().string()); }
+
+PlannedRun WithoutTime() {
+  PlannedRun run;
+  run.end = RunEnd::kTimedOut;
+  run.had_no_time = true;
+  run.outcome.timed_out = true;
+  return run;
+}
 
 }  // namespace
 
@@ -85,7 +94,12 @@ absl::Status Planner::KeepInput(const RunRequest& request) {
   return WriteOutput(input_, text, {.hint = "Set TMPDIR to another place"});
 }
 
+void Planner::EndAfter(double seconds) { until_ = MonotonicSeconds() + seconds; }
+
+bool Planner::HasTime() const { return !until_.has_value() || MonotonicSeconds() + kLeastSeconds < *until_; }
+
 absl::Status Planner::PrepareRun(RunRequest* request) {
+  if (until_.has_value()) request->timeout_s = std::min(request->timeout_s, *until_ - MonotonicSeconds());
   GPUMEM_RETURN_IF_ERROR(MakeFolder());
   GPUMEM_RETURN_IF_ERROR(KeepInput(*request));
   request->input = input_;
@@ -96,6 +110,7 @@ absl::Status Planner::PrepareRun(RunRequest* request) {
 }
 
 absl::StatusOr<PlannedRun> Planner::Run(RunRequest request, const std::string& what) {
+  if (!HasTime()) return WithoutTime();
   const Spent spent(&spent_s_);
   GPUMEM_RETURN_IF_ERROR(PrepareRun(&request));
   const std::string text = absl::StrCat("run ", runs_, ": ", what);
@@ -114,6 +129,7 @@ absl::Status Planner::MakePool() {
 }
 
 absl::StatusOr<PlannedRun> Planner::RunAgain(RunRequest request, const std::string& what) {
+  if (!HasTime()) return WithoutTime();
   const Spent spent(&spent_s_);
   GPUMEM_RETURN_IF_ERROR(PrepareRun(&request));
   GPUMEM_RETURN_IF_ERROR(MakePool());
@@ -139,6 +155,10 @@ void Planner::RunAll(const std::vector<std::pair<RunRequest, std::string>>& runs
   for (size_t next = 0; (next < runs.size() || !running.empty()) && SignalGuard::Noted() == 0;) {
     if (next < runs.size() && running.size() < at_once) {
       const size_t index = next++;
+      if (!HasTime()) {
+        ended(index, WithoutTime());
+        continue;
+      }
       RunRequest request = runs[index].first;
       absl::Status status = PrepareRun(&request);
       text = absl::StrCat("run ", runs[index].second);

@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,10 @@ class Planner {
   ~Planner();
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
+
+  // From now on all runs together have `seconds`: each ends at the end of these, and one that would begin later is not
+  // made (PlannedRun::had_no_time).
+  void EndAfter(double seconds);
 
   // `request.folder` is set here. `what` names the run in the line of progress.
   absl::StatusOr<PlannedRun> Run(RunRequest request, const std::string& what);
@@ -58,6 +63,7 @@ class Planner {
   absl::Status MakeFolder();
   // An empty one for a run.
   absl::Status PrepareRun(RunRequest* request);
+  bool HasTime() const;
   // What a program is to read where somebody gives us something: each run reads it from its beginning.
   absl::Status KeepInput(const RunRequest& request);
   // The place where further runs are made.
@@ -71,6 +77,7 @@ class Planner {
   std::unique_ptr<RunPool> pool_;
   int runs_ = 0;
   double spent_s_ = 0;
+  std::optional<double> until_;  // of MonotonicSeconds
 };
 
 }  // namespace gpumem::plan

@@ -13,6 +13,7 @@ namespace gpumem::plan {
 namespace {
 
 constexpr uint64_t kLeastDoubt = 1 << 20;  // what changes less is no doubt
+constexpr double kClose = 0.03;            // of the device: nearer to it than that is too close to say
 
 class Assessor {
  public:
@@ -31,6 +32,7 @@ class Assessor {
     AddManaged();
     AddLostEvents();
     AddContext();
+    AddSearch();
     AddUpEnds();
     assessment_.verdict = Decide();
     return std::move(assessment_);
@@ -130,15 +132,16 @@ class Assessor {
     }
   }
 
-  // More room need not mean more reserved: both runs may be on one side.
+  // More room need not mean more reserved: all runs may be on one side.
   void AddWorkspaces() {
+    std::vector<RunPeaks> runs = forecast_.with_drawn_workspaces;
+    if (forecast_.with_bounds.has_value()) runs.push_back(*forecast_.with_bounds);
     uint64_t less = 0, more = 0;
-    for (const std::optional<RunPeaks>& other : {forecast_.with_bounds, forecast_.with_least_workspaces}) {
-      const uint64_t need = other.has_value() ? other->need() : forecast_.need();
-      less = std::max(less, forecast_.need() - std::min(forecast_.need(), need));
-      more = std::max(more, need - std::min(forecast_.need(), need));
+    for (const RunPeaks& peaks : runs) {
+      less = std::max(less, forecast_.need() - std::min(forecast_.need(), peaks.need()));
+      more = std::max(more, peaks.need() - std::min(forecast_.need(), peaks.need()));
     }
-    if (!forecast_.with_bounds.has_value()) return;
+    if (runs.empty()) return;
     Add({Doubt::Kind::kWorkspaces, "workspaces of libraries, which nobody measured on it", "", SettleWorkspaces(), less,
          more, true});
   }
@@ -213,6 +216,19 @@ class Assessor {
     }
   }
 
+  // It takes what is free and goes on where it gets less, so it never decides whether a program fits.
+  void AddSearch() {
+    const std::vector<WorkspaceUse>& uses = forecast_.workspaces();
+    const bool has_cudnn =
+        std::any_of(uses.begin(), uses.end(), [](const WorkspaceUse& use) { return use.library == "cuDNN"; });
+    uint64_t high = assessment_.likely;
+    for (const Doubt& doubt : assessment_.doubts) high += doubt.more;
+    if (!forecast_.processes.front().reported.benchmark || !has_cudnn || high >= forecast_.capacity()) return;
+    Add({Doubt::Kind::kWorkspaces,
+         "cudnn.benchmark is on: where a shape is met first, cuDNN tries algorithms with up to all that is free", "",
+         "torch.backends.cudnn.benchmark = False", 0, forecast_.capacity() - high, true});
+  }
+
   void AddUpEnds() {
     uint64_t less = 0, more = 0;
     for (const Doubt& doubt : assessment_.doubts) {
@@ -236,6 +252,12 @@ class Assessor {
     });
   }
 
+  // PyTorch gives cached memory back before it gives up; what is allocated it cannot.
+  bool MayFitTight() const {
+    const RunPeaks& peaks = forecast_.peaks();
+    return forecast_.tight_is_open && peaks.allocated + peaks.context + peaks.elsewhere <= forecast_.capacity();
+  }
+
   Verdict Decide() const {
     const uint64_t capacity = forecast_.capacity();
     if (IsCutShort(forecast_.end)) return assessment_.low > capacity ? Verdict::kDoesNotFit : Verdict::kUnknown;
@@ -244,8 +266,15 @@ class Assessor {
       return assessment_.bounded() ? Verdict::kFits : Verdict::kFitsUnless;
     }
     // Where a value may be another one, what the values tried want is no lower bound either.
-    if (assessment_.low > capacity) return values_are_open() ? Verdict::kUnknown : Verdict::kDoesNotFit;
-    if (assessment_.high > capacity && !forecast_.tight_with_room) return Verdict::kTooClose;
+    if (assessment_.low > capacity) {
+      if (values_are_open()) return Verdict::kUnknown;
+      return MayFitTight() ? Verdict::kTooClose : Verdict::kDoesNotFit;
+    }
+    if (assessment_.high > capacity && !forecast_.tight_with_room) {
+      // Far from the device's size it fits but for what is named.
+      const bool is_close = static_cast<double>(assessment_.likely) > (1 - kClose) * static_cast<double>(capacity);
+      return is_close ? Verdict::kTooClose : Verdict::kFitsUnless;
+    }
     return assessment_.bounded() ? Verdict::kFits : Verdict::kFitsUnless;
   }
 

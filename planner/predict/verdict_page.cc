@@ -22,11 +22,18 @@ std::string DeviceText(const Forecast& forecast) {
                       CapabilityText(forecast.device.capability), ")");
 }
 
-// "gpumemshim plan" is sure of nothing without an upper end: what would break its word, in the headline.
-std::string UnlessText(const Assessment& assessment) {
+// "gpumemshim plan" is sure of nothing without an upper end, or with one above what there is: what would break its
+// word, in the headline.
+std::string UnlessText(const Assessment& assessment, uint64_t have) {
   std::vector<std::string> unless;
   for (const Doubt& doubt : assessment.doubts) {
     if (!doubt.bounded) unless.push_back(doubt.unless);
+  }
+  if (unless.empty() && assessment.high > have) {
+    for (const Doubt& doubt : assessment.doubts) {
+      if (doubt.more == 0) continue;
+      unless.push_back(absl::StrCat("up to ", FormatBytes(doubt.more), " more are taken (", doubt.what, ")"));
+    }
   }
   return absl::StrJoin(unless, ", or ");
 }
@@ -96,14 +103,17 @@ void AddFits(const Forecast& forecast, const Assessment& assessment, Document* a
     case Verdict::kFitsUnless:
       answer->Paragraph(
           "  fits unless ",
-          absl::StrCat(UnlessText(assessment), ": ", tight ? TightText(forecast) : LeftText(assessment, have)),
+          absl::StrCat(UnlessText(assessment, have), ": ", tight ? TightText(forecast) : LeftText(assessment, have)),
           Tone::kWarning);
       return;
     case Verdict::kTooClose:
       answer->Paragraph(
           "  too close to say: ",
           tight ? TightText(forecast)
-                : absl::StrCat(RangeText(assessment), " of ", FormatBytes(have), ".", BecauseText(assessment)),
+                : absl::StrCat(RangeText(assessment), " of ", FormatBytes(have), ".", BecauseText(assessment),
+                               forecast.tight_is_open ? " Whether it runs in what there is, there was no time to try "
+                                                        "(--timeout)."
+                                                      : ""),
           Tone::kWarning);
       return;
     case Verdict::kDoesNotFit:

@@ -90,7 +90,7 @@ TEST(ForecastJsonTest, SaysAllThatIsKnown) {
       "peak_where_workspaces_are_bounds": {"device": 0, "allocated_bytes": 6979321856, "reserved_bytes": 7516192768,
                                            "process_bytes": 8589934592, "context_bytes": 536870912,
                                            "other_bytes": 536870912, "device_bytes": 8589934592},
-      "peak_where_workspaces_are_least": null,
+      "peaks_where_workspaces_are_drawn": [],
       "context": {"bytes": 536870912, "known": "set"}},
     "what_if": []})json"));
 }

@@ -61,7 +61,7 @@ TEST(VerdictTest, RunsThatWereOtherwiseMakeARange) {
     EXPECT_EQ(assessment.high, 9 * kGiB);
     EXPECT_EQ(assessment.verdict, Verdict::kFits);
     forecast.*other = testing::PeaksOfSize(11 * kGiB);
-    EXPECT_EQ(VerdictOf(forecast), Verdict::kTooClose);
+    EXPECT_EQ(VerdictOf(forecast), Verdict::kFitsUnless);
     forecast.*other = testing::PeaksOfSize(6 * kGiB);
     assessment = Assess(forecast);
     EXPECT_EQ(assessment.low, 6 * kGiB);
@@ -69,6 +69,26 @@ TEST(VerdictTest, RunsThatWereOtherwiseMakeARange) {
     forecast.*other = testing::PeaksOfSize(8 * kGiB);
     EXPECT_TRUE(Assess(forecast).doubts.empty());  // what changes nothing is no doubt
   }
+}
+
+// Within 3 % of the device nothing is said; far from it, what would have to happen is.
+TEST(VerdictTest, OnlyNearTheDevicesSizeIsItTooClose) {
+  Forecast forecast = testing::ExampleForecast(9 * kGiB);
+  forecast.with_bounds = testing::PeaksOfSize(11 * kGiB);
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kFitsUnless);
+  forecast = testing::ExampleForecast(9 * kGiB + 900 * kMiB);
+  forecast.with_bounds = testing::PeaksOfSize(11 * kGiB);
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kTooClose);
+}
+
+// Nobody tried whether PyTorch gets through with what there is.
+TEST(VerdictTest, WithoutTheTimeToTryNothingDoesNotFit) {
+  Forecast forecast = testing::ExampleForecast(11 * kGiB);
+  forecast.tight_is_open = true;
+  forecast.processes[0].peaks.allocated = 8 * kGiB;
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kTooClose);
+  forecast.processes[0].peaks.allocated = 10 * kGiB;
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kDoesNotFit);
 }
 
 TEST(VerdictTest, SeveralRunsWithOtherValuesAreOneDoubt) {
@@ -95,14 +115,14 @@ TEST(VerdictTest, DoubtsAddUp) {
   forecast.with_late_events = testing::PeaksOfSize(9 * kGiB + 512 * kMiB);
   const Assessment assessment = Assess(forecast);
   EXPECT_EQ(assessment.high, 10 * kGiB + 512 * kMiB);
-  EXPECT_EQ(assessment.verdict, Verdict::kTooClose);
+  EXPECT_EQ(assessment.verdict, Verdict::kFitsUnless);
   EXPECT_EQ(assessment.doubts.front().kind, Doubt::Kind::kStreams);  // the largest first
 }
 
 TEST(VerdictTest, AGuessedContextIsARange) {
   Forecast forecast = testing::ExampleForecast(9 * kGiB + 600 * kMiB);
   forecast.processes[0].reported.context = {512 * kMiB, "nothing"};
-  EXPECT_EQ(VerdictOf(forecast), Verdict::kTooClose);
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kFitsUnless);
   forecast.processes[0].reported.context.known = "similar";
   EXPECT_EQ(VerdictOf(forecast), Verdict::kFits);
 }
@@ -141,15 +161,27 @@ TEST(VerdictTest, StepsThatDifferHaveNoUpperBound) {
 }
 
 // More room need not mean more reserved.
-TEST(VerdictTest, LeastAndLargestWorkspacesMayBothBeOnOneSide) {
+TEST(VerdictTest, DrawnAndLargestWorkspacesMayAllBeOnOneSide) {
   Forecast forecast = testing::ExampleForecast(8 * kGiB);
   forecast.with_bounds = testing::PeaksOfSize(7 * kGiB);
-  forecast.with_least_workspaces = testing::PeaksOfSize(6 * kGiB);
+  forecast.with_drawn_workspaces = {testing::PeaksOfSize(6 * kGiB)};
   EXPECT_EQ(Assess(forecast).low, 6 * kGiB);
   EXPECT_EQ(Assess(forecast).high, 8 * kGiB);
-  forecast.with_least_workspaces = testing::PeaksOfSize(9 * kGiB);
+  forecast.with_drawn_workspaces = {testing::PeaksOfSize(9 * kGiB)};
   EXPECT_EQ(Assess(forecast).low, 7 * kGiB);
   EXPECT_EQ(Assess(forecast).high, 9 * kGiB);
+}
+
+// A search takes what is free, and fails for nobody.
+TEST(VerdictTest, ASearchOfAlgorithmsMayTakeAllThatIsFree) {
+  Forecast forecast = testing::ExampleForecast(8 * kGiB);
+  forecast.processes[0].reported.benchmark = true;
+  EXPECT_EQ(Assess(forecast).high, 8 * kGiB);  // no convolution
+  WorkspaceUse use;
+  use.library = "cuDNN";
+  forecast.processes[0].reported.workspaces = {use};
+  EXPECT_EQ(Assess(forecast).high, forecast.capacity());
+  EXPECT_EQ(Assess(forecast).verdict, Verdict::kFits);
 }
 
 TEST(VerdictTest, DrawsThatDifferMayDifferAsMuchAgain) {
@@ -214,7 +246,7 @@ TEST(VerdictTest, WhatRunsWithAllThatIsOpenTakenFits) {
   Forecast forecast = testing::ExampleForecast(9 * kGiB);
   forecast.processes[0].reported.context = {2 * kGiB, "nothing"};
   ASSERT_GT(Assess(forecast).high, forecast.capacity());
-  EXPECT_EQ(VerdictOf(forecast), Verdict::kTooClose);
+  EXPECT_EQ(VerdictOf(forecast), Verdict::kFitsUnless);
   forecast.fits_when_tight = forecast.tight_with_room = true;
   EXPECT_EQ(VerdictOf(forecast), Verdict::kFits);
 }
