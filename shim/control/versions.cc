@@ -34,10 +34,11 @@ bool DriverVersion(char* out) {
   return true;
 }
 
-// The simulated driver has functions of its own beside CUDA's.
+// The simulated driver has functions of its own beside CUDA's. `gpumemshim diff` holds what `plan` recorded against a
+// run.
 bool SimulatedBy(char* out) {
   if (calls::DriverFunction("simcuda_used_bytes") == nullptr) return false;
-  Text(out, kMaxVersion).Add("simcuda");
+  Text(out, kMaxVersion).Add(getenv("GPUMEMSHIM_PLAN_FOLDER") == nullptr ? "simcuda" : "simcuda, planned");
   return true;
 }
 

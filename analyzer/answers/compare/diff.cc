@@ -15,6 +15,7 @@
 #include "answers/compare/cause.h"
 #include "answers/compare/headline.h"
 #include "answers/compare/names.h"
+#include "answers/compare/plan_parts.h"
 #include "base/format.h"
 
 namespace gpumem {
@@ -136,7 +137,7 @@ std::vector<SettingChange> SettingChanges(const RunFacts& a, const RunFacts& b) 
   if (a.device_name != b.device_name) changes.push_back({"GPU", a.device_name, b.device_name});
   AddMaps("version", a.versions, b.versions, &changes);
   AddMaps("environment", a.environment, b.environment, &changes);
-  AddMaps("recorder's", a.settings, b.settings, &changes);
+  if (PlanOf(a, b) == PlanSide::kNone) AddMaps("recorder's", a.settings, b.settings, &changes);
   return changes;
 }
 
@@ -194,6 +195,7 @@ Diff DiffRuns(RunFacts a, RunFacts b, bool same_trace) {
   diff.b = std::move(b);
   ChooseSubject(&diff);
   diff.cause = FindCause(diff);
+  if (!same_trace) diff.parts = FindPlanParts(diff);
   WriteHeadline(&diff);
   return diff;
 }

@@ -73,6 +73,16 @@ struct SettingChange {
   std::string what, a, b;  // "command line", "version torch", "environment PYTORCH_CUDA_ALLOC_CONF", "input"
 };
 
+// One part of what a run and its plan differ in (plan_parts.h).
+struct PlanPart {
+  std::string name;  // "workspaces"
+  uint64_t plan = 0, run = 0;
+  std::string why;     // what the traces say of it: "inputs are [16, 1024] instead of [8, 1024]"; "" = nothing
+  bool is_own = true;  // memory of the process: false for that of others
+  bool known = true;   // in both
+  int64_t delta() const { return static_cast<int64_t>(run) - static_cast<int64_t>(plan); }
+};
+
 struct Diff {
   RunFacts a, b;
   bool same_trace = false;          // two moments of one run
@@ -84,6 +94,7 @@ struct Diff {
   std::vector<SettingChange> settings;
   std::vector<DiffRow> series, categories, modules, lines, stacks;  // largest change first, but series
   std::vector<Renamed> renamed;
+  std::vector<PlanPart> parts;  // where one of them is a plan of the other, largest first; empty else
 };
 
 Diff DiffRuns(RunFacts a, RunFacts b, bool same_trace);

@@ -134,6 +134,26 @@ void AddSettings(const Diff& diff, Document* answer) {
     answer->Paragraph("changed ", absl::StrCat(change.what, ": ", value(change.a), " -> ", value(change.b)));
 }
 
+// Of a run and its plan.
+void AddPlanParts(const Diff& diff, Document* answer) {
+  if (!diff.parts.empty()) answer->Heading("By part, the run against its plan", "each at its own peak");
+  constexpr char kBoth[] = "of the plan and of the run";
+  answer->Table<PlanPart>(
+      "plan_parts", "where one of the two is a plan: by which parts the run differs from it; else empty",
+      {{"delta_bytes", "change", Unit::kGrowth, "the run's minus the plan's",
+        [](const PlanPart& part) { return part.delta(); },
+        [](const PlanPart& part) { return part.known ? SignedBytes(part.delta()) : std::string("not known"); }},
+       {"plan_bytes", "plan", Unit::kAlignedBytes, kBoth, [](const PlanPart& part) { return part.plan; }},
+       {"run_bytes", "run", Unit::kAlignedBytes, kBoth, [](const PlanPart& part) { return part.run; }},
+       {"known", "", Unit::kText, "false: one of the two traces does not have it",
+        [](const PlanPart& part) { return part.known; }},
+       {"own", "", Unit::kText, "false: it is other processes' memory",
+        [](const PlanPart& part) { return part.is_own; }},
+       {"name", "part", Unit::kText, "B's name", [](const PlanPart& part) { return part.name; }},
+       {"why", kNoTitle, Unit::kText, "what the traces say of it", [](const PlanPart& part) { return part.why; }}},
+      diff.parts, {.layout = JsonLayout::kOneLine, .is_shown = !diff.parts.empty()});
+}
+
 void AddRenamedList(const Diff& diff, Document* answer) {
   constexpr char kRenamed[] =
       "what was matched under another name: `kind` (`line`, `function`, `file`, `module`), `was`, `now`";
@@ -198,6 +218,7 @@ Document DiffAnswer(const Diff& diff, size_t top, bool by_stack) {
   answer.Paragraph("B  ", SideText(diff.b));
   AddSettings(diff, &answer);
   AddRenamedList(diff, &answer);
+  AddPlanParts(diff, &answer);
   AddDiffRows({"totals", "Totals", kNoTitle, false}, diff.series, 0, true, &answer);
   AddDiffRows({"categories", "By category", "category", true}, diff.categories, 0, true, &answer);
   AddDiffRows({"modules", "By module (layers folded)", "module", true}, diff.modules, top, true, &answer);

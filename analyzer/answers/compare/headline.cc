@@ -9,14 +9,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "answers/compare/cause.h"
+#include "answers/compare/plan_parts.h"
 #include "base/format.h"
 #include "ledger/stacks/names.h"
 
 namespace gpumem {
 namespace {
 
-// "" where it is not known.
+// "" where it is not known. A plan is ended once it has seen enough.
 std::string EndingText(absl::string_view side, const RunFacts& facts) {
+  if (facts.is_planned && facts.ending != RunEnding::kOutOfMemory) return absl::StrCat(side, " completed");
   if (facts.ending == RunEnding::kOutOfMemory)
     return absl::StrCat(side, " ran out of memory (", FormatBytes(facts.refused_bytes), " refused)");
   if (facts.ending == RunEnding::kKilled) return absl::StrCat(side, " was killed");
@@ -90,14 +92,18 @@ std::string OthersText(const Diff& diff) {
 void WriteHeadline(Diff* diff) {
   AddDoubts("A", diff->a, &diff->doubts);
   if (!diff->same_trace) AddDoubts("B", diff->b, &diff->doubts);
-  if (!diff->same_trace && diff->a.ending != diff->b.ending) {
+  const bool differ_in_end =
+      EndingText("", diff->a) != EndingText("", diff->b) || diff->a.refused_bytes != diff->b.refused_bytes;
+  if (!diff->same_trace && diff->a.ending != diff->b.ending && differ_in_end) {
     const std::string of_a = EndingText("A", diff->a), of_b = EndingText("B", diff->b);
     const bool is_one_known = of_a.empty() || of_b.empty();
     const bool is_plain =
         is_one_known && (diff->a.ending == RunEnding::kCompleted || diff->b.ending == RunEnding::kCompleted);
     if (!is_plain) diff->doubts.insert(diff->doubts.begin(), absl::StrCat(of_b, is_one_known ? "" : ", ", of_a));
   }
-  const std::string sentence = absl::StrCat(AmountText(*diff), ": ", CauseText(*diff), OthersText(*diff));
+  const std::string sentence = !diff->parts.empty()
+                                   ? PlanSentence(*diff)
+                                   : absl::StrCat(AmountText(*diff), ": ", CauseText(*diff), OthersText(*diff));
   diff->headline = diff->doubts.empty() ? sentence : absl::StrCat(absl::StrJoin(diff->doubts, "; "), ": ", sentence);
 }
 

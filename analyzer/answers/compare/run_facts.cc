@@ -147,6 +147,9 @@ void ReadProcess(const Analysis& analysis, RunFacts* facts) {
   facts->versions = analysis.process.versions;
   facts->environment = analysis.process.environment;
   facts->settings = analysis.process.settings;
+  const auto simulated = facts->versions.find("simulated");
+  facts->is_simulated = simulated != facts->versions.end();
+  facts->is_planned = facts->is_simulated && absl::StrContains(simulated->second, "planned");
   // What an import says of itself is not a setting of the program.
   std::erase_if(facts->settings, [](const auto& each) { return absl::StartsWith(each.first, kImportPrefix); });
 }
@@ -232,6 +235,11 @@ RunFacts ReadRunFacts(const ReportInput& input, const ObjectTable& objects, cons
     if (full.reserved > 0)
       facts.unused_at_peak_reserved =
           1 - static_cast<double>(std::min(full.allocated, full.reserved)) / static_cast<double>(full.reserved);
+    facts.code = device.residual.module_bytes;
+    const MemoryBreakdown& then = device.breakdown_at_peak;
+    if (then.any && then.process != kNotStated && then.process > then.values.total)
+      facts.beyond = then.process - then.values.total;
+    for (const Neighbour& each : device.use.neighbours) facts.others += each.peak;
     facts.context = device.residual.context_bytes + device.residual.module_bytes +
                     std::max(device.breakdown_at_peak.driver.local, device.breakdown_at_end.driver.local);
   }

@@ -77,6 +77,8 @@ struct RunFacts {
   std::string program;
   std::vector<std::string> command_line;
   std::map<std::string, std::string> versions, environment, settings;
+  bool is_simulated = false;  // on simulated CUDA
+  bool is_planned = false;    // by `gpumemshim plan`
   std::string device_name;
   int device = -1;
   uint64_t capacity = 0;  // 0 = not known
@@ -94,6 +96,10 @@ struct RunFacts {
   MeasureValues values;  // at the moment
   CategoryBytes categories{};
   uint64_t peak_allocated = 0, peak_reserved = 0, peak_other = 0, peak_total = 0, context = 0;
+  uint64_t code = 0;  // of `context`: loaded code
+  // What the device shows for this process at its peak beyond all allocations: contexts, code, streams. 0 = not shown.
+  uint64_t beyond = 0;
+  uint64_t others = 0;  // most that other processes were seen to hold on the GPU; 0 = nobody looked, or none
   std::vector<std::pair<std::string, uint64_t>> beside;  // lines with other CUDA memory at its peak, largest first
   bool knows_host = true;  // of pinned and managed memory: a file of another recorder has none of it
   uint64_t peak_pinned = 0, peak_managed = 0;  // of the process: on no device

@@ -240,6 +240,79 @@ TEST_F(DiffTest, RowsSumToTheDifference) {
   EXPECT_THAT(ToJson(DiffAnswer(diff, 0, false)), HasSubstr("\"delta_bytes\": 12582912"));
 }
 
+class AgainstPlanTest : public DiffTest {
+ protected:
+  AgainstPlanTest() {
+    for (RunFacts* facts : {&a_, &b_}) {
+      Hold({.size = 100 * kMiB}, facts);
+      facts->context = 500 * kMiB;
+      facts->code = 100 * kMiB;
+    }
+    a_.is_simulated = a_.is_planned = true;
+  }
+};
+
+TEST_F(AgainstPlanTest, ARunAsItsPlanSays) {
+  EXPECT_EQ(Run().headline, "the run needed what its plan says, 600 MiB");
+  a_.ending = RunEnding::kKilled;
+  EXPECT_EQ(Run().headline, "the run needed what its plan says, 600 MiB") << "a plan ends its program";
+}
+
+TEST_F(AgainstPlanTest, NamesTheLargestPartFirst) {
+  b_.context += 80 * kMiB;
+  b_.code += 10 * kMiB;
+  Hold({.category = Category::kWorkspace, .size = 300 * kMiB}, &b_);
+  const Diff diff = Run();
+  EXPECT_EQ(diff.headline,
+            "the run needed 380 MiB more than its plan says: workspaces +300 MiB; CUDA context +70 MiB; loaded code "
+            "+10 MiB");
+  EXPECT_THAT(ToJson(DiffAnswer(diff, 0, false)), HasSubstr("\"plan_bytes\": 0, \"run_bytes\": 314572800"));
+}
+
+TEST_F(AgainstPlanTest, WhicheverIsNamedFirst) {
+  b_.code += 10 * kMiB;
+  std::swap(a_, b_);
+  EXPECT_EQ(Run().headline, "the run needed 10 MiB more than its plan says: loaded code +10 MiB");
+}
+
+TEST_F(AgainstPlanTest, BatchAndDataWhereInputsDiffer) {
+  a_.inputs = {{8, 1024}};
+  b_.inputs = {{4, 1024}};
+  b_.peak_allocated -= 50 * kMiB;
+  b_.peak_reserved -= 50 * kMiB;
+  EXPECT_EQ(Run().headline,
+            "the run needed 50 MiB less than its plan says: batch and data -50 MiB (inputs are [4, 1024] instead of "
+            "[8, 1024])");
+}
+
+TEST_F(AgainstPlanTest, TheAllocatorsSettings) {
+  a_.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
+  b_.peak_reserved += 40 * kMiB;
+  EXPECT_EQ(Run().headline,
+            "the run needed 40 MiB more than its plan says: allocator settings +40 MiB (they are none instead of "
+            "expandable_segments:True)");
+}
+
+TEST_F(AgainstPlanTest, OtherProcessesAreNotTheProgramsNeed) {
+  b_.others = 2048 * kMiB;
+  EXPECT_EQ(Run().headline, "the run needed what its plan says, 600 MiB: other processes on the GPU +2 GiB");
+}
+
+TEST_F(AgainstPlanTest, AContextThatNobodyMeasuredIsLeftOut) {
+  b_.context = b_.code = 0;
+  EXPECT_EQ(Run().headline,
+            "the run needed what its plan says, 100 MiB; not known in both and left out: CUDA context and loaded code");
+  a_.beyond = 600 * kMiB;
+  b_.beyond = 650 * kMiB;
+  EXPECT_EQ(Run().headline, "the run needed 50 MiB more than its plan says: CUDA context and loaded code +50 MiB");
+}
+
+TEST_F(AgainstPlanTest, TwoPlansAreComparedAsRunsAre) {
+  b_.is_simulated = b_.is_planned = true;
+  b_.context += 80 * kMiB;
+  EXPECT_THAT(Run().headline, StartsWith("+80 MiB outside PyTorch at the peak"));
+}
+
 TEST(UsesTextTest, TellsSizesOnlyWhereTheyAreEqual) {
   TwoUses uses{30, 3, 60, 3, 10, 10, 10, 30};
   EXPECT_EQ(UsesText(uses), "3 x 10 B -> 60 B in 3 blocks");
