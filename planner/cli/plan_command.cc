@@ -166,7 +166,7 @@ unknown; 3: no answer. All commands read the trace that it leaves.
     flags->Add("--margin", &margin_, "share of the device that a value of --vary must leave free (5%)").Value("SHARE");
     check_.AddFlags(flags);
     flags->Add("--no-what-if", &no_what_if_, "no further runs that find out what changes would save");
-    flags->Add("--explain", &explain_, "measure what each of nine changes would save, and what it takes to fit");
+    flags->Add("--explain", &explain_, "measure what each change that applies would save, and what it takes to fit");
     flags->Add("--fit", &fit_, "with --explain: the size to fit into (the device's memory)").Value("SIZE");
     flags->Add("--list-devices", &list_, "the GPUs that are known, and where their numbers are from");
     flags->Add("-o,--output", &output_, "where to leave the trace (plan.PROGRAM.PID.gmtrace)").Value("FILE");

@@ -5,7 +5,7 @@
 import functools
 
 import torch
-from gpumem_change import OptimizerChange, alive, batch_norms, each_instance
+from gpumem_change import OptimizerChange, alive, batch_norms, each_instance, halve
 from torch.optim.optimizer import Optimizer
 
 
@@ -23,12 +23,7 @@ class Accumulation(OptimizerChange):
             self.gate_zero_grad(kind)
 
     def halve(self, loader):
-        sampler = getattr(loader, "batch_sampler", None)
-        size = getattr(sampler, "batch_size", None)
-        if not isinstance(size, int) or size < 2 or getattr(sampler, "gpumem_halved", False):
-            return
-        sampler.batch_size, sampler.gpumem_halved = size // 2, True
-        self.loaders += 1
+        self.loaders += halve(loader)
 
     def change(self, optimizer):
         kind = type(optimizer)

@@ -62,6 +62,16 @@ def each_instance(kind, function):
         function(each)
 
 
+def halve(loader):
+    """Half the batch of a DataLoader; whether that could be."""
+    sampler = getattr(loader, "batch_sampler", None)
+    size = getattr(sampler, "batch_size", None)
+    if not isinstance(size, int) or size < 2 or getattr(sampler, "gpumem_halved", False):
+        return False
+    sampler.batch_size, sampler.gpumem_halved = size // 2, True
+    return True
+
+
 def name_of(optimizer):
     return type(optimizer).__name__
 

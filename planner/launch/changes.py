@@ -12,7 +12,11 @@
     offload             tensors that the backward pass needs wait in host memory
     bf16_states         Adam's states are bfloat16
     8bit_states         Adam's states are of 8 bits, as bitsandbytes lays them out: the sizes are real, nothing is quantized
-    look                changes nothing, says which argument is the batch size
+    no_grad             nothing is kept for a backward pass (these seven: inference_changes.py)
+    channels_last       2-D convolutions take and give channels-last tensors
+    half_batch[:flag]   half the batch; as for accumulate
+    attention_slicing, vae_slicing, vae_tiling, model_offload    what diffusers' methods of these names do
+    look                changes nothing, says which argument is the batch size, and which of the above have something to change
 
 Each reports to PROCESS.json, under "changes", to how many places of how many it was applied, and why not to the others. What is done here is what a person would write
 into the program (each in a file of its own, as WHERE has it); tests/e2e/plan_changes_test.py holds both against each other.
@@ -35,6 +39,13 @@ WHERE = {  # change -> file beside this one, class in it
     "chunked_loss": ("chunked_loss", "ChunkedLoss"),
     "accumulate": ("accumulation", "Accumulation"),
     "offload": ("offload", "Offload"),
+    "no_grad": ("inference_changes", "NoGrad"),
+    "channels_last": ("inference_changes", "ChannelsLast"),
+    "half_batch": ("inference_changes", "HalfBatch"),
+    "attention_slicing": ("inference_changes", "AttentionSlicing"),
+    "vae_slicing": ("inference_changes", "VaeSlicing"),
+    "vae_tiling": ("inference_changes", "VaeTiling"),
+    "model_offload": ("inference_changes", "ModelOffload"),
 }
 
 
@@ -65,9 +76,15 @@ class Look:
 
     def __init__(self):
         self.batch = self.find()
+        self.met = set()
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            part("change").each_instance(torch.nn.Conv2d, lambda _: self.met.add("conv2d"))
 
     def report(self):
-        return {"name": "look", "applied": 0, "of": 0, "why": "", "batch": self.batch or self.find()}
+        if "diffusers" in sys.modules:
+            self.met.add("diffusers")
+        return {"name": "look", "applied": 0, "of": 0, "why": "", "batch": self.batch or self.find(), "met": sorted(self.met)}
 
     def find(self):
         """[flag, value] of the batch size where argparse read the command line; None: it did not, or is forgotten by now."""

@@ -10,6 +10,7 @@ GPUMEM_EMBEDDED(devices);
 GPUMEM_EMBEDDED(injected_script);
 GPUMEM_EMBEDDED(fork_server);
 GPUMEM_EMBEDDED(fake_ranks);
+GPUMEM_EMBEDDED(launchers);
 GPUMEM_EMBEDDED(values);
 GPUMEM_EMBEDDED(device_bytes);
 GPUMEM_EMBEDDED(observed_operators);
@@ -25,6 +26,7 @@ GPUMEM_EMBEDDED(optimizer_changes);
 GPUMEM_EMBEDDED(accumulation);
 GPUMEM_EMBEDDED(checkpointing);
 GPUMEM_EMBEDDED(chunked_loss);
+GPUMEM_EMBEDDED(inference_changes);
 GPUMEM_EMBEDDED(offload);
 
 #undef GPUMEM_EMBEDDED
@@ -44,6 +46,7 @@ absl::string_view EmbeddedFakeRanks() { return GPUMEM_TEXT(fake_ranks); }
 
 std::vector<EmbeddedFile> EmbeddedInjectedFiles() {
   return {{"injected_script.py", GPUMEM_TEXT(injected_script)},
+          {"launchers.py", GPUMEM_TEXT(launchers)},
           {"values.py", GPUMEM_TEXT(values)},
           {"device_bytes.py", GPUMEM_TEXT(device_bytes)},
           {"observed_operators.py", GPUMEM_TEXT(observed_operators)},
@@ -59,6 +62,7 @@ std::vector<EmbeddedFile> EmbeddedInjectedFiles() {
           {"accumulation.py", GPUMEM_TEXT(accumulation)},
           {"checkpointing.py", GPUMEM_TEXT(checkpointing)},
           {"chunked_loss.py", GPUMEM_TEXT(chunked_loss)},
+          {"inference_changes.py", GPUMEM_TEXT(inference_changes)},
           {"offload.py", GPUMEM_TEXT(offload)}};
 }
 

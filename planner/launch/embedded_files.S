@@ -14,6 +14,7 @@ gpumem_plan_\name\()_end:
         embed injected_script, GPUMEM_PLAN_INJECTED_SCRIPT
         embed fork_server, GPUMEM_PLAN_FORK_SERVER
         embed fake_ranks, GPUMEM_PLAN_FAKE_RANKS
+        embed launchers, GPUMEM_PLAN_LAUNCHERS
         embed values, GPUMEM_PLAN_VALUES
         embed device_bytes, GPUMEM_PLAN_DEVICE_BYTES
         embed observed_operators, GPUMEM_PLAN_OBSERVED_OPERATORS
@@ -29,5 +30,6 @@ gpumem_plan_\name\()_end:
         embed accumulation, GPUMEM_PLAN_ACCUMULATION
         embed checkpointing, GPUMEM_PLAN_CHECKPOINTING
         embed chunked_loss, GPUMEM_PLAN_CHUNKED_LOSS
+        embed inference_changes, GPUMEM_PLAN_INFERENCE_CHANGES
         embed offload, GPUMEM_PLAN_OFFLOAD
         .section .note.GNU-stack, "", @progbits

@@ -303,14 +303,24 @@ def change(module):
         carry_objects(module)
 
 
+def launchers():
+    """launchers.py, which lies above this folder."""
+    spec = importlib.util.spec_from_file_location("gpumem_launchers", os.path.join(os.path.dirname(HERE), "launchers.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 class Finder:
     """Changes the modules below right after they were loaded, before those that import them see them."""
 
     NAMES = ("torch.distributed.distributed_c10d", "torch.distributed.rendezvous", "torch.distributed")
+    LAUNCHERS = ("torch.distributed.launcher.api", "deepspeed.launcher.runner")
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name not in cls.NAMES:
+        is_launcher = FAKE_RANKS and name in cls.LAUNCHERS
+        if name not in cls.NAMES and not is_launcher:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
@@ -319,7 +329,9 @@ class Finder:
 
         def exec_module(module):
             run(module)
-            if "torch._C._distributed_c10d" in sys.modules:  # a PyTorch without it has nothing to change
+            if is_launcher:
+                launchers().change(module, say)
+            elif "torch._C._distributed_c10d" in sys.modules:  # a PyTorch without it has nothing to change
                 change(module)
 
         spec.loader.exec_module = exec_module

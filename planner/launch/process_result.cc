@@ -110,6 +110,7 @@ void ReadChanges(JsonReader* reader, ProcessResult* result) {
     each->ReadIfThere("why", &change.why);
     each->ReadIfThere("other_results", &change.other_results);
     each->ReadIfThere("bytes", &change.moved);
+    each->ReadIfThere("met", &change.met);
     std::pair<std::string, int64_t> batch;
     if (each->HasValue("batch")) each->Read("batch", &batch);
     std::tie(change.batch_flag, change.batch) = batch;

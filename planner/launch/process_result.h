@@ -66,6 +66,7 @@ struct ChangeReport {
   uint64_t moved = 0;            // bytes a step, one way, where it transfers
   std::string batch_flag;        // of "look": "--batch"; "" = not found
   int64_t batch = 0;             // and its value
+  std::vector<std::string> met;  // of "look": "conv2d", "diffusers": what some changes are for
 };
 
 struct ProcessResult {

@@ -9,6 +9,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "planner/launch/launch_line.h"
 
 namespace gpumem::plan {
 namespace {
@@ -17,22 +19,12 @@ constexpr int kMaxRanks = 1 << 20;
 constexpr int kUsualPerNode = 8;
 constexpr int kMaxDevices = 64;
 
-// The word that makes the command one of many processes itself: "torchrun".
-std::string LauncherIn(const std::vector<std::string>& command) {
-  for (size_t i = 0; i < command.size(); ++i) {
-    std::string name = std::filesystem::path(command[i]).filename().string();
-    if (i == 0 && (name == "torchrun" || name == "accelerate" || name == "deepspeed" || name == "mpirun")) return name;
-    if (i > 0 && command[i - 1] == "-m" && absl::StartsWith(name, "torch.distributed.")) return name;
-  }
-  return "";
-}
-
 // `python -u train.py` becomes `python -u -m torch.distributed.run ... train.py`: interpreter options that stand alone
 // stay where they are.
-absl::Status StartByTorchrun(int per_node, std::vector<std::string>* command) {
-  if (const std::string launcher = LauncherIn(*command); !launcher.empty()) {
+absl::Status StartByTorchrun(int per_node, const LaunchLine& line, std::vector<std::string>* command) {
+  if (!line.launcher.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--nproc-per-node starts torchrun itself, and ", launcher,
+        "--nproc-per-node starts torchrun itself, and ", line.launcher,
         " is in the command already. Like this: gpumemshim plan --nproc-per-node ", per_node, " -- python train.py"));
   }
   if (!absl::StrContains(std::filesystem::path(command->front()).filename().string(), "python")) {
@@ -48,22 +40,36 @@ absl::Status StartByTorchrun(int per_node, std::vector<std::string>* command) {
   return absl::OkStatus();
 }
 
-absl::Status SimulateRank(const RanksWanted& wanted, RunRequest* run) {
-  if (!wanted.world_size.has_value())
-    return absl::InvalidArgumentError("--rank is one of how many? Like this: --rank 0 --world-size 8");
-  const int ranks = *wanted.world_size, rank = wanted.rank.value_or(0);
-  const int per_node = wanted.per_node.value_or(std::min(ranks, kUsualPerNode));
+// One process as rank of `ranks`, of which `per_node` share a machine.
+absl::Status SimulateRank(int rank, int ranks, int per_node, RunRequest* run) {
   if (ranks < 1 || ranks > kMaxRanks) return absl::InvalidArgumentError("--world-size is a number from 1");
   if (rank < 0 || rank >= ranks)
     return absl::InvalidArgumentError(absl::StrCat("--rank is a number from 0 to ", ranks - 1, " here"));
-  if (const std::string launcher = LauncherIn(run->command); !launcher.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("one process is to simulate a rank, but ", launcher,
-                                                   " would start them all. Like this: gpumemshim plan --rank ", rank,
-                                                   " --world-size ", ranks, " -- python train.py"));
-  }
   run->rank = rank;
   run->world_size = ranks;
   run->local_world_size = per_node;
+  return absl::OkStatus();
+}
+
+absl::Status SimulateWanted(const RanksWanted& wanted, const LaunchLine& line, RunRequest* run) {
+  if (!wanted.world_size.has_value())
+    return absl::InvalidArgumentError("--rank is one of how many? Like this: --rank 0 --world-size 8");
+  const int ranks = *wanted.world_size, rank = wanted.rank.value_or(0);
+  GPUMEM_RETURN_IF_ERROR(SimulateRank(rank, ranks, wanted.per_node.value_or(std::min(ranks, kUsualPerNode)), run));
+  if (line.launcher.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("one process is to simulate a rank, but ", line.launcher,
+                                                 " would start them all. Like this: gpumemshim plan --rank ", rank,
+                                                 " --world-size ", ranks, " -- python train.py"));
+}
+
+// A line for several machines: they are not here, so one rank is simulated, the first on the machine that is meant.
+absl::Status SimulateFromLine(const RanksWanted& wanted, const LaunchLine& line, RunRequest* run) {
+  const int per_node = line.per_node.value_or(wanted.devices.value_or(kUsualPerNode));
+  const int64_t ranks = int64_t{per_node} * line.nodes;
+  if (ranks > kMaxRanks) return absl::InvalidArgumentError(absl::StrCat(ranks, " ranks are more than can be"));
+  const int rank = wanted.rank.value_or(line.node_rank * per_node);
+  GPUMEM_RETURN_IF_ERROR(SimulateRank(rank, static_cast<int>(ranks), per_node, run));
+  run->from_launcher = line.launcher;
   return absl::OkStatus();
 }
 
@@ -74,14 +80,20 @@ absl::Status PlaceRanks(const RanksWanted& wanted, RunRequest* run) {
     return absl::InvalidArgumentError("--nproc-per-node is a number from 1 to 64");
   if (wanted.devices.has_value() && (*wanted.devices < 1 || *wanted.devices > kMaxDevices))
     return absl::InvalidArgumentError("--device-count is a number from 1 to 64");
-  if (wanted.rank.has_value() || wanted.world_size.has_value()) {
-    if (absl::Status status = SimulateRank(wanted, run); !status.ok()) return status;
+  GPUMEM_ASSIGN_OR_RETURN(const LaunchLine line, ReadLaunchLine(run->command));
+  if (line.nodes > 1 && !wanted.world_size.has_value() && !wanted.per_node.has_value()) {
+    GPUMEM_RETURN_IF_ERROR(SimulateFromLine(wanted, line, run));
+  } else if (wanted.rank.has_value() || wanted.world_size.has_value()) {
+    GPUMEM_RETURN_IF_ERROR(SimulateWanted(wanted, line, run));
   } else if (wanted.per_node.has_value()) {
-    if (absl::Status status = StartByTorchrun(*wanted.per_node, &run->command); !status.ok()) return status;
+    GPUMEM_RETURN_IF_ERROR(StartByTorchrun(*wanted.per_node, line, &run->command));
   }
-  const int usual = run->world_size > 0 ? run->local_world_size : wanted.per_node.value_or(1);
+  const int started = wanted.per_node.value_or(line.per_node.value_or(1));
+  const int usual = run->world_size > 0 ? run->local_world_size : started;
   run->device_count = wanted.devices.value_or(usual);
-  return absl::OkStatus();
+  if (run->device_count >= 1 && run->device_count <= kMaxDevices) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(line.launcher, " is to start ", run->device_count, " processes on a machine; 1 to 64 can be"));
 }
 
 std::string FakeRanksFolder(const std::string& injected_script) {

@@ -28,7 +28,9 @@ struct RanksWanted {
   std::optional<int> rank, world_size, per_node, devices;
 };
 
-// Sets the ranks and devices of `run`, and its command where torchrun is to start it.
+// Sets the ranks and devices of `run`, and its command where torchrun is to start it. A command that is a launcher's
+// (launch_line.h) has as many devices as it starts ranks on a machine; where it is for several machines, one of their
+// ranks is simulated.
 absl::Status PlaceRanks(const RanksWanted& wanted, RunRequest* run);
 
 // Where fake_ranks.py lies as sitecustomize.py: beside injected_script.py.

@@ -45,6 +45,7 @@ struct RunRequest {
   int world_size = 0;  // where one process simulates `rank` of so many (ranks.h); 0 = it is what it is
   int rank = 0;
   int local_world_size = 1;              // ranks on its machine
+  std::string from_launcher;             // "torchrun": what would start all of them; it starts this one (launchers.py)
   bool overcommit = true;                // the device gives more than it has, to see how much is wanted
   uint64_t others_mib = 0;               // memory of each device that somebody else holds
   std::string data_dependent = "upper";  // SIMCUDA_DATA_DEPENDENT

@@ -97,6 +97,8 @@ absl::string_view CostName(ReductionCost cost) {
   switch (cost) {
     case ReductionCost::kNothing:
       return "nothing";
+    case ReductionCost::kTime:
+      return "time";
     case ReductionCost::kRecompute:
       return "recompute";
     case ReductionCost::kPieces:
@@ -117,7 +119,7 @@ const std::vector<AnswerColumn<Reduction>>& ReductionColumns() {
          return Datum::List(std::vector<Datum>(way.changes.begin(), way.changes.end()), JsonLayout::kOneLine);
        }},
       {"text", "in words", &Way::text},
-      {"cost", "`nothing`, `recompute`, `pieces`, `transfers`, `rounding`",
+      {"cost", "`nothing`, `time` (unknown), `recompute`, `pieces`, `transfers`, `rounding`",
        [](const Way& way) { return CostName(way.cost); }},
       {"cost_text", "in words", &Way::cost_text},
       {"other_results", "why the program computes other numbers with it; \"\" = the same", &Way::other_results},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -35,6 +36,8 @@ class Finder {
         batch_(FindBatch(request.command, forecast.processes.front().reported.changes)),
         trains_(forecast.processes.front().reported.steps > 0),
         last_growth_(forecast.processes.front().reported.last_growth) {
+    for (const ChangeReport& report : forecast.processes.front().reported.changes)
+      met_.insert(report.met.begin(), report.met.end());
     answer_.goal = goal;
     answer_.need = forecast.wanted != 0 ? forecast.wanted : forecast.need();
     answer_.room = RoomOf(forecast);
@@ -89,9 +92,15 @@ class Finder {
     answer_.not_possible.push_back(std::move(row));
   }
 
+  // What is for inference alone, or for a library or layers that the program does not have, is not worth a line.
+  bool IsBesideThePoint(ChangeKind kind) const {
+    const std::string needed = NeedsToMeet(kind);
+    return (UseOf(kind) == ChangeUse::kInference && trains_) || (!needed.empty() && met_.count(needed) == 0);
+  }
+
   // Without a run, where it is known that there is nothing to change.
   std::string KnownReason(ChangeKind kind) const {
-    if (IsOfTraining(kind) && !trains_) return "the program makes no step of an optimizer";
+    if (UseOf(kind) == ChangeUse::kTraining && !trains_) return "the program makes no step of an optimizer";
     if (kind == ChangeKind::kExpandable && !ExpandableSetting().has_value())
       return "PYTORCH_CUDA_ALLOC_CONF says something of it already";
     return "";
@@ -102,6 +111,7 @@ class Finder {
     std::vector<ChangedRun> runs;
     for (size_t i = 0; i < kChangeKinds; ++i) {
       const auto kind = static_cast<ChangeKind>(i);
+      if (IsBesideThePoint(kind)) continue;
       if (const std::string why = KnownReason(kind); !why.empty()) {
         Refuse(kind, why);
         continue;
@@ -284,6 +294,7 @@ class Finder {
   const MeasureChanges& measure_;
   const std::optional<BatchPlace> batch_;
   const bool trains_;
+  std::set<std::string> met_;    // ChangeReport::met
   const uint64_t last_growth_;   // the step that had the peak
   std::vector<Single> singles_;  // that were applied, the cheapest first
   std::vector<std::pair<Choice, MeasuredChange>> found_;

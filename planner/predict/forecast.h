@@ -67,6 +67,7 @@ std::vector<HostRead> DescribeHostReads(const HostReadCounts& counts, const Repo
 // What a change costs, the cheapest first.
 enum class ReductionCost : uint8_t {
   kNothing,
+  kTime,       // nobody measured how much
   kRecompute,  // something is computed twice
   kPieces,     // smaller pieces, which use a GPU less well
   kTransfers,  // to the host and back
@@ -194,6 +195,7 @@ struct Forecast {
   DeviceProfile device;
   int device_count = 1;
   int rank = 0, world_size = 0;  // which of how many ranks the process simulated; 0 = none
+  std::string from_launcher;     // what would have started all of them: "torchrun"; "" = nothing in the command
   RunEnd end = RunEnd::kEnded;
   int exit_code = 0;     // of the program, where it failed: 128 + signal
   std::string output;    // the end of what it wrote, where it failed

@@ -32,6 +32,7 @@ Forecaster::Forecaster(RunRequest request, std::vector<Axis> axes, Planner* plan
   forecast_.device_count = request_.device_count;
   forecast_.rank = request_.rank;
   forecast_.world_size = request_.world_size;
+  forecast_.from_launcher = request_.from_launcher;
   forecast_.data_dependent = request_.data_dependent;
   forecast_.timeout_s = request_.timeout_s;
 }

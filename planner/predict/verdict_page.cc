@@ -234,6 +234,9 @@ void AddVerdict(const Forecast& forecast, Document* answer) {
   if (forecast.world_size > 0) {
     answer->Paragraph("  ranks       ",
                       absl::StrCat("one process simulated rank ", forecast.rank, " of ", forecast.world_size,
+                                   forecast.from_launcher.empty()
+                                       ? ""
+                                       : absl::StrCat(", of those that ", forecast.from_launcher, " would start"),
                                    ": the others are not there, and count as holding the same data."));
   }
   AddProcesses(forecast, answer);

@@ -21,17 +21,33 @@ struct KindRow {
   ReductionCost cost;
   const char* text;
   const char* cost_text;
+  ChangeUse use = ChangeUse::kTraining;
+  const char* needs = "";
 };
+
+constexpr char kTimeUnknown[] = "time: unknown";
 
 // By ChangeKind.
 constexpr KindRow kRows[kChangeKinds] = {
-    {"expandable_segments", ReductionCost::kNothing, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "nothing"},
+    {"expandable_segments", ReductionCost::kNothing, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "nothing",
+     ChangeUse::kAny},
+    {"no_grad", ReductionCost::kNothing, "torch.no_grad()", "nothing", ChangeUse::kInference},
     {"fused", ReductionCost::kNothing, "fused=True in the optimizer", "nothing"},
     {"foreach", ReductionCost::kNothing, "foreach=False in the optimizer", "more kernels in the optimizer's step"},
+    {"channels_last", ReductionCost::kTime, "convolutions in channels-last", kTimeUnknown, ChangeUse::kAny, "conv2d"},
+    {"vae_slicing", ReductionCost::kTime, "the VAE decodes one image after another (enable_slicing)", kTimeUnknown,
+     ChangeUse::kInference, "diffusers"},
+    {"attention_slicing", ReductionCost::kTime, "attention in slices (set_attention_slice)", kTimeUnknown,
+     ChangeUse::kInference, "diffusers"},
     {"chunked_loss", ReductionCost::kRecompute, "loss in 8 chunks", "logits computed twice"},
     {"checkpointing", ReductionCost::kRecompute, "", "these blocks computed twice"},
     {"accumulate", ReductionCost::kPieces, "", "two smaller passes for a step"},
+    {"half_batch", ReductionCost::kPieces, "", "twice as many passes; time: unknown", ChangeUse::kInference},
     {"offload", ReductionCost::kTransfers, "saved activations in host memory", ""},
+    {"model_offload", ReductionCost::kTransfers, "idle parts in host memory (enable_model_cpu_offload)",
+     "each part to the GPU and back; time: unknown", ChangeUse::kInference, "diffusers"},
+    {"vae_tiling", ReductionCost::kRounding, "the VAE decodes in tiles (enable_tiling)", kTimeUnknown,
+     ChangeUse::kInference, "diffusers"},
     {"bf16_states", ReductionCost::kRounding, "Adam's states in bfloat16", ""},
     {"8bit_states", ReductionCost::kRounding, "Adam's states in 8 bits (as bitsandbytes)", ""},
 };
@@ -46,7 +62,9 @@ std::string ChangeName(ChangeKind kind) { return RowOf(kind).name; }
 
 ReductionCost CostOf(ChangeKind kind) { return RowOf(kind).cost; }
 
-bool IsOfTraining(ChangeKind kind) { return kind != ChangeKind::kExpandable; }
+ChangeUse UseOf(ChangeKind kind) { return RowOf(kind).use; }
+
+std::string NeedsToMeet(ChangeKind kind) { return RowOf(kind).needs; }
 
 std::optional<BatchPlace> FindBatch(const std::vector<std::string>& command, const std::vector<ChangeReport>& reports) {
   if (const std::optional<BatchFlag> given = FindBatchFlag(command); given.has_value())
@@ -77,7 +95,7 @@ RunRequest WithChanges(RunRequest request, const Choice& choice, const std::opti
       continue;
     }
     if (kind == ChangeKind::kCheckpointing && choice.blocks > 0) absl::StrAppend(&name, ":", choice.blocks);
-    if (kind == ChangeKind::kAccumulate && batch.has_value()) {
+    if ((kind == ChangeKind::kAccumulate || kind == ChangeKind::kHalfBatch) && batch.has_value()) {
       absl::StrAppend(&name, ":flag");
       if (batch->given.has_value()) {
         request.command = WithBatch(request.command, *batch->given, batch->value / 2);
@@ -99,6 +117,8 @@ std::string ChangeText(ChangeKind kind, const ChangeReport& report, const std::o
     case ChangeKind::kAccumulate:
       return batch.has_value() ? absl::StrCat(batch->flag, " ", batch->value / 2, ", a step after every second batch")
                                : "half the DataLoader's batch, a step after every second one";
+    case ChangeKind::kHalfBatch:
+      return batch.has_value() ? absl::StrCat(batch->flag, " ", batch->value / 2) : "half the DataLoader's batch";
     default:
       return RowOf(kind).text;
   }

@@ -30,16 +30,23 @@ namespace gpumem::plan {
 // The cheapest first. Of a pair of alternatives both may be tried, and one be combined with others.
 enum class ChangeKind : uint8_t {
   kExpandable,
+  kNoGrad,
   kFused,    // or:
   kForeach,  // foreach=False
+  kChannelsLast,
+  kVaeSlicing,
+  kAttentionSlicing,
   kChunkedLoss,
   kCheckpointing,
   kAccumulate,
+  kHalfBatch,
   kOffload,
+  kModelOffload,
+  kVaeTiling,
   kBf16States,  // or:
   kEightBitStates,
 };
-inline constexpr size_t kChangeKinds = 9;
+inline constexpr size_t kChangeKinds = 16;
 
 // Changes that are made together.
 struct Choice {
@@ -51,8 +58,11 @@ struct Choice {
 // "expandable_segments", "checkpointing", ...: as changes.py has it.
 std::string ChangeName(ChangeKind kind);
 ReductionCost CostOf(ChangeKind kind);
-// Whether it needs an optimizer's step.
-bool IsOfTraining(ChangeKind kind);
+// What a change is for: programs that make an optimizer's step, those that make none, or both.
+enum class ChangeUse : uint8_t { kAny, kTraining, kInference };
+ChangeUse UseOf(ChangeKind kind);
+// What of ChangeReport::met a program must have for it to be worth a run; "" = nothing.
+std::string NeedsToMeet(ChangeKind kind);
 
 // A batch size in the command line, or an argument's value that is not there ("look" of changes.py).
 struct BatchPlace {

@@ -18,7 +18,7 @@ SETUP = None
 PROGRAM, OTHERS = truth.PROGRAMS / "changed.py", truth.PROGRAMS / "changed_others.py"
 MIB = 1 << 20
 RARER = ("test_the_rest_needs_what_it_needs_by_hand", "test_as_few_blocks_as_fit", "test_two_changes_together", "test_a_goal_that_nothing_reaches", "test_inference",
-         "test_two_optimizers", "test_without_modules", "test_torch_compile", "test_what_recomputes_already", "test_batch_norm", "test_what_breaks_the_program",
+         "test_two_optimizers", "test_without_modules", "test_torch_compile", "test_convolutions", "test_what_recomputes_already", "test_batch_norm", "test_what_breaks_the_program",
          "test_what_the_program_handles")
 """Tests of --full: each run takes seconds."""
 
@@ -68,7 +68,7 @@ class ByHand(Changed):
         explained = self.check(("checkpointing", "chunked_loss"))
         self.assertEqual(self.rows(explained)["checkpointing"]["text"], "checkpoint 4 of 4 blocks")
         costs = [row["cost"] for row in explained["ways"]]
-        self.assertEqual(costs, sorted(costs, key=["nothing", "recompute", "pieces", "transfers", "rounding"].index))
+        self.assertEqual(costs, sorted(costs, key=["nothing", "time", "recompute", "pieces", "transfers", "rounding"].index))
         self.assertTrue(all(explained["need_bytes"] - row["need_bytes"] >= 0.005 * explained["need_bytes"] for row in explained["ways"]))
 
     def test_the_rest_needs_what_it_needs_by_hand(self):
@@ -125,9 +125,26 @@ class Others(Changed):
 
     def test_inference(self):
         explained = self.explain(OTHERS, "inference")
-        self.assertEqual(explained["runs"], 1)
-        self.assertEqual(set(self.reasons(explained).values()), {"the program makes no step of an optimizer"})
-        self.assertEqual(len(explained["not_possible"]), 8)
+        self.assertEqual(explained["runs"], 3)
+        reasons = self.reasons(explained)
+        self.assertEqual(reasons.pop("no_grad"), "the program computes without gradients already")
+        self.assertEqual(reasons.pop("half_batch"), "the batch size is not an argument of the command, and of no DataLoader")
+        self.assertEqual(set(reasons.values()), {"the program makes no step of an optimizer"})
+        self.assertEqual(len(reasons), 8)
+
+    def test_inference_with_gradients(self):
+        """What keeps nothing for a backward pass needs what the same program needs under no_grad; in half the batch, of a DataLoader, too."""
+        explained = self.explain(OTHERS, "forgetful")
+        rows = self.rows(explained)
+        self.assertEqual(rows["no_grad"]["need_bytes"], self.plan(OTHERS, "forgetful", 1, options=["--no-what-if"])["peak"]["device_bytes"])
+        self.assertEqual(rows["half_batch"]["need_bytes"], self.plan(OTHERS, "forgetful", 0, 2048, options=["--no-what-if"])["peak"]["device_bytes"])
+        self.assertIn("unknown", rows["half_batch"]["cost_text"])
+
+    def test_convolutions(self):
+        explained = self.explain(OTHERS, "convolutions")
+        rows = self.rows(explained)
+        self.assertEqual(rows["channels_last"]["cost"], "time")
+        self.assertEqual(rows["channels_last"]["need_bytes"], self.plan(OTHERS, "convolutions", 1, options=["--no-what-if"])["peak"]["device_bytes"])
 
     def test_two_optimizers(self):
         explained = self.explain(OTHERS, "gan")

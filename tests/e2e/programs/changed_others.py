@@ -134,4 +134,24 @@ def batch_norm():
         optimizer.zero_grad()
 
 
+def forgetful(without="0", rows="4096"):
+    """Inference that keeps all activations for a backward pass that never comes."""
+    model = blocks(6).cuda().eval()
+    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(8192, WIDTH)), batch_size=int(rows))
+    with torch.set_grad_enabled(without == "0"):
+        for (x,) in data:
+            model(x.cuda())
+
+
+def convolutions(last="0"):
+    model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), *[nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.ReLU()) for _ in range(3)]).cuda()
+    if last == "1":
+        model = model.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        model(torch.randn(8, 3, 128, 128, device="cuda")).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 globals()[sys.argv[1]](*sys.argv[2:])

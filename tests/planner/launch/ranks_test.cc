@@ -99,6 +99,38 @@ TEST(RanksTest, TorchrunOfTheSameInterpreter) {
                                           "8", "-m", "mine.train"));
 }
 
+TEST(RanksTest, ALauncherInTheCommandSaysHowManyDevicesThereAre) {
+  RunRequest run = RunOf({"torchrun", "--nproc-per-node", "4", "train.py"});
+  ASSERT_TRUE(PlaceRanks({}, &run).ok());
+  EXPECT_EQ(run.device_count, 4);
+  EXPECT_EQ(run.world_size, 0) << "all of them are here";
+  EXPECT_THAT(run.command, ElementsAre("torchrun", "--nproc-per-node", "4", "train.py"));
+  EXPECT_EQ(Reported(run).count("PYTHONPATH"), 1u);
+  RanksWanted more;
+  more.devices = 8;
+  ASSERT_TRUE(PlaceRanks(more, &run).ok());
+  EXPECT_EQ(run.device_count, 8);
+  RunRequest many = RunOf({"torchrun", "--nproc-per-node", "65", "train.py"});
+  EXPECT_THAT(std::string(PlaceRanks({}, &many).message()), HasSubstr("torchrun is to start 65 processes"));
+}
+
+TEST(RanksTest, OfSeveralMachinesOneRankIsSimulated) {
+  RunRequest run = RunOf({"torchrun", "--nnodes=4", "--nproc-per-node=8", "--node-rank=2", "train.py"});
+  ASSERT_TRUE(PlaceRanks({}, &run).ok());
+  EXPECT_EQ(run.device_count, 8);
+  EXPECT_EQ(run.from_launcher, "torchrun");
+  auto reported = Reported(run);
+  EXPECT_EQ(reported["RANK"], "16");
+  EXPECT_EQ(reported["WORLD_SIZE"], "32");
+  EXPECT_EQ(reported["GROUP_WORLD_SIZE"], "4");
+  RanksWanted other;
+  other.rank = 31;
+  ASSERT_TRUE(PlaceRanks(other, &run).ok());
+  EXPECT_EQ(Reported(run)["LOCAL_RANK"], "7");
+  other.rank = 32;
+  EXPECT_THAT(std::string(PlaceRanks(other, &run).message()), HasSubstr("from 0 to 31"));
+}
+
 TEST(RanksTest, WhatCannotBeIsRefusedWithWhatToGive) {
   RanksWanted wanted;
   wanted.rank = 3;

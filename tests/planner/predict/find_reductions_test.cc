@@ -24,6 +24,7 @@ using ::testing::IsEmpty;
 using testing::kGiB;
 using testing::kMiB;
 using ::testing::Le;
+using ::testing::Not;
 
 constexpr uint64_t kBlocks = 16;
 
@@ -34,6 +35,7 @@ struct MadeUp {
   std::map<std::string, std::string> refuses;  // change -> why it does not apply
   std::map<std::string, uint64_t> steps;       // where they are not 4
   std::vector<std::string> runs;
+  std::vector<std::string> met;  // ChangeReport::met
 
   MeasuredChange Run(const ChangedRun& run) {
     std::string all = run.request.what_if;
@@ -70,6 +72,10 @@ struct MadeUp {
     Forecast forecast = testing::ExampleForecast();
     forecast.processes[0].reported.steps = made_steps;
     forecast.processes[0].reported.last_growth = std::min<uint64_t>(made_steps, 2);
+    ChangeReport look;
+    look.name = "look";
+    look.met = met;
+    forecast.processes[0].reported.changes = {look};
     RunRequest request;
     request.command = forecast.command;
     return FindReductions(request, forecast, goal, [this](const std::vector<ChangedRun>& asked) {
@@ -209,15 +215,29 @@ TEST(FindReductionsTest, WhatDoesNotApplySaysWhy) {
   EXPECT_EQ(found.not_possible[0].why, "the program recomputes it already");
 }
 
-TEST(FindReductionsTest, WithoutStepsOnlyTheAllocatorIsAsked) {
+TEST(FindReductionsTest, WithoutStepsOnlyWhatIsForInferenceIsAsked) {
   MadeUp program;
   program.saves = {{"expandable_segments", kGiB}};
+  program.refuses = {{"no_grad", "the program computes without gradients already"}, {"half_batch", "no batch"}};
   const Explanation found = program.Find(6 * kGiB, 0);
-  EXPECT_EQ(found.runs, 1);
+  EXPECT_EQ(found.runs, 3);
   EXPECT_THAT(NamesOf(found.ways), ElementsAre("expandable_segments"));
-  EXPECT_EQ(found.not_possible.size(), 8u);
+  EXPECT_EQ(found.not_possible.size(), 10u);
   ASSERT_TRUE(found.least.has_value());
   EXPECT_EQ(found.least->need, 7 * kGiB);
+}
+
+// What the program has says which changes are worth a run; what they cost in time nobody knows.
+TEST(FindReductionsTest, WhatTheProgramHasSaysWhatIsTried) {
+  MadeUp program;
+  program.saves = {{"channels_last", kGiB}, {"vae_tiling", 2 * kGiB}};
+  program.met = {"conv2d"};
+  EXPECT_THAT(NamesOf(program.Find(9 * kGiB).ways), ElementsAre("channels_last"));
+  EXPECT_THAT(program.runs, Not(::testing::Contains("vae_tiling")));
+  program.met = {"conv2d", "diffusers"};
+  const Explanation found = program.Find(9 * kGiB, 0);
+  EXPECT_THAT(NamesOf(found.ways), ElementsAre("channels_last", "vae_tiling"));
+  EXPECT_EQ(found.ways[0].cost_text, "time: unknown");
 }
 
 TEST(FindReductionsTest, NothingSavesAnything) {
