@@ -17,6 +17,7 @@ PYTHIA = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 1
 MODELS = {
     "bert-base": ("BertForMaskedLM", "BertConfig", {}),
     "opt-350m": ("OPTForCausalLM", "OPTConfig", OPT),
+    "biogpt": ("BioGptForCausalLM", "BioGptConfig", {}),
     "pythia-410m": ("GPTNeoXForCausalLM", "GPTNeoXConfig", PYTHIA),
 }
 
