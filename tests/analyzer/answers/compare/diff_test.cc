@@ -271,6 +271,7 @@ TEST_F(AgainstPlanTest, NamesTheLargestPartFirst) {
 
 TEST_F(AgainstPlanTest, WhicheverIsNamedFirst) {
   b_.code += 10 * kMiB;
+  b_.context += 10 * kMiB;
   std::swap(a_, b_);
   EXPECT_EQ(Run().headline, "the run needed 10 MiB more than its plan says: loaded code +10 MiB");
 }
