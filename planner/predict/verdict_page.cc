@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/format.h"
+#include "planner/predict/failure_advice.h"
 #include "planner/predict/plan_answer.h"
 #include "planner/predict/verdict.h"
 
@@ -146,6 +147,8 @@ void AddOutput(const Forecast& forecast, Document* answer) {
   const std::vector<std::string> lines = forecast.last_lines();
   if (!lines.empty()) answer->Line("  The end of what it wrote:");
   for (const std::string& line : lines) answer->Line(absl::StrCat("    ", line), Tone::kAside);
+  if (const std::string advice = AdviceOnFailure(forecast.output); !advice.empty())
+    answer->Paragraph("  What to do: ", advice, Tone::kWarning);
 }
 
 // Of several processes: a row each, by rank.

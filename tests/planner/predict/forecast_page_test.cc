@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "example_forecast.h"
+#include "planner/predict/failure_advice.h"
 #include "planner/predict/plan_answer.h"
 #include "render/draw.h"
 
@@ -135,6 +136,15 @@ TEST(ForecastPageTest, ACapabilityWithoutCode) {
               AllOf(HasSubstr("PyTorch 2.11.0 has no code for capability 8.6 of SIM10: it was built for sm_90, "
                               "compute_100. Install a PyTorch that has, or plan for another device.\n"),
                     Not(HasSubstr("No CUDA memory"))));
+}
+
+TEST(ForecastPageTest, WhatToDoWhereItFailedForAnotherReason) {
+  EXPECT_THAT(AdviceOnFailure("RuntimeError: CUDA error: invalid device ordinal"), HasSubstr("--device-count"));
+  EXPECT_THAT(AdviceOnFailure("OSError: Error no file named model.safetensors found in directory cfg."),
+              HasSubstr("from_config"));
+  EXPECT_THAT(AdviceOnFailure("OSError: We couldn't connect to 'https://huggingface.co' to load the files"),
+              HasSubstr("cannot be reached"));
+  EXPECT_EQ(AdviceOnFailure("OSError: [Errno 28] No space left on device"), "");
 }
 
 TEST(ForecastPageTest, AProgramWithoutCudaIsAnsweredWithWhatItWrote) {
