@@ -202,18 +202,18 @@ struct Forecast {
   std::string stuck_at;  // where it was when its time was up
   double seconds = 0, timeout_s = 0;
   TimeSpent time;
-  std::vector<PlannedProcess> processes;          // that used CUDA; the first has the largest peak
-  std::vector<SharedDevice> shared;               // fullest first
-  std::string data_dependent;                     // the policy of the run
-  std::optional<RunPeaks> with_zero;              // a second run in which conditions found nothing
-  std::vector<RunPeaks> with_other_draws;         // runs with other random numbers
-  std::optional<RunPeaks> with_worst_routing;     // a run in which all tokens went to the same experts
-  std::optional<RunPeaks> with_steps_left_out;    // a run in which GradScaler left all steps out
-  std::vector<FailedRun> failed_runs;             // further runs that did not get through, so that their end is open
-  std::optional<RunPeaks> with_late_events;       // a run in which events were ready only when somebody waited
+  std::vector<PlannedProcess> processes;        // that used CUDA; the first has the largest peak
+  std::vector<SharedDevice> shared;             // fullest first
+  std::string data_dependent;                   // the policy of the run
+  std::optional<RunPeaks> with_zero;            // a second run in which conditions found nothing
+  std::vector<RunPeaks> with_other_draws;       // runs with other random numbers
+  std::optional<RunPeaks> with_worst_routing;   // a run in which all tokens went to the same experts
+  std::optional<RunPeaks> with_steps_left_out;  // a run in which GradScaler left all steps out
+  std::vector<FailedRun> failed_runs;           // further runs that did not get through, so that their end is open
+  std::optional<RunPeaks> with_late_events;     // a run in which events were ready only when somebody waited
   std::vector<RunPeaks> with_drawn_workspaces;  // runs in which some that rules give are at one of their ends
-  std::optional<RunPeaks> with_bounds;        // a run in which workspaces that nobody measured are as large as can be
-  std::optional<RunPeaks> with_other_values;  // of runs in which values that nobody computed were others: most,
+  std::optional<RunPeaks> with_bounds;          // a run in which workspaces that nobody measured are as large as can be
+  std::optional<RunPeaks> with_other_values;    // of runs in which values that nobody computed were others: most,
   std::optional<RunPeaks> least_with_other_values;  // and least
   std::string other_values_failed;                  // why there is none although values decide: where they are read
   std::string other_values_ended;                   // and which of those runs did not come to its end; "" = all did

@@ -87,8 +87,8 @@ void AddFits(const Forecast& forecast, const Assessment& assessment, Document* a
     case Verdict::kUnknown:
       if (!IsCutShort(forecast.end)) {
         answer->Paragraph("  not known: ",
-                          absl::StrCat("does not fit unless ", UnlessText(assessment), ": ", RangeText(assessment),
-                                       " of ", FormatBytes(have), SettleText(assessment)),
+                          absl::StrCat("does not fit unless ", UnlessText(assessment, have), ": ",
+                                       RangeText(assessment), " of ", FormatBytes(have), SettleText(assessment)),
                           Tone::kWarning);
         return;
       }

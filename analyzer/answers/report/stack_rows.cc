@@ -150,7 +150,7 @@ struct ListedStack {
   bool has_frames;
 };
 
-constexpr char kTimes[] = "times of the oldest and newest allocation in it";
+constexpr char kAllocationTimes[] = "times of the oldest and newest allocation in it";
 
 std::vector<AnswerColumn<ListedStack>> ListColumns(const ReportInput& input) {
   std::vector<AnswerColumn<ListedStack>> columns = {
@@ -165,9 +165,9 @@ std::vector<AnswerColumn<ListedStack>> ListColumns(const ReportInput& input) {
        [](const ListedStack& stack) { return MemoryName(stack.use->memory); }},
       {"api", "", Unit::kText, "the function that allocated, where all of them agree",
        [](const ListedStack& stack) { return stack.use->api; }},
-      {"oldest_ns", "", Unit::kTime, kTimes,
+      {"oldest_ns", "", Unit::kTime, kAllocationTimes,
        [&input](const ListedStack& stack) { return input.Since(stack.use->oldest_ns); }},
-      {"newest_ns", "", Unit::kTime, kTimes,
+      {"newest_ns", "", Unit::kTime, kAllocationTimes,
        [&input](const ListedStack& stack) { return input.Since(stack.use->newest_ns); }},
   };
   if (!input.analysis->marks.empty()) {
