@@ -60,14 +60,21 @@ std::string AuthorOf(const HistoryState& state) {
 }
 
 // What decides and nobody computed makes a number one of several.
-void AddUnknown(uint64_t reads, Document* document) {
-  if (reads == 0) return;
+void AddOther(const OtherValues& other, uint64_t before, uint64_t after, Document* document) {
+  if (!other.tried || (other.before == before && other.after == after)) return;
+  const auto text = [](const std::optional<uint64_t>& bytes) {
+    return bytes.has_value() ? FormatBytes(*bytes) : "not known";
+  };
   document->Paragraph(
-      "  ",
-      absl::StrCat("Not certain: ",
-                   FormatCountOf(reads, "value was read that nobody computed", "values were read that nobody computed"),
-                   "; gpumemshim plan shows what they decide"),
+      "  Not certain: ",
+      absl::StrCat("with other values where nobody computed them: ", text(other.before), " -> ", text(other.after)),
       Tone::kWarning);
+}
+
+Datum OtherDatum(const OtherValues& other) {
+  if (!other.tried) return {};
+  return Datum::Object({{"before_bytes", Datum(other.before), "null: such a run did not end well"},
+                        {"after_bytes", Datum(other.after)}});
 }
 
 void AddStep(const BisectAnswer& answer, const BisectStep& step, Document* document) {
@@ -87,7 +94,7 @@ void AddStep(const BisectAnswer& answer, const BisectStep& step, Document* docum
         Tone::kWarning);
   if (!step.cause.headline.empty()) document->Paragraph("  ", step.cause.headline);
   for (const std::string& doubt : step.cause.doubts) document->Paragraph("  ", doubt, Tone::kWarning);
-  AddUnknown(before.unknown_reads + after.unknown_reads, document);
+  AddOther(step.other, *before.bytes, *after.bytes, document);
 }
 
 std::string MissingText(const BisectAnswer& answer) {
@@ -172,7 +179,7 @@ void AddSettings(const BisectAnswer& answer, Document* document) {
                  Tone::kHeading);
   if (!settings.cause.headline.empty()) document->Paragraph("  ", settings.cause.headline);
   for (const std::string& doubt : settings.cause.doubts) document->Paragraph("  ", doubt, Tone::kWarning);
-  AddUnknown(settings.unknown_reads, document);
+  AddOther(settings.other, *settings.good, *settings.with_found, document);
   for (size_t i = 0; i < settings.alone.size() && settings.found.size() > 1; ++i) {
     const std::optional<uint64_t>& alone = settings.alone[i];
     document->Paragraph("  Alone: ", absl::StrCat(settings.changes[settings.found[i]].name, " ",
@@ -213,8 +220,8 @@ void AddStepFields(const BisectAnswer& answer, Document* document) {
          {"change_bytes", step.change},
          {"not_running", Datum::List(std::move(failed)), "states between them, any of which may be it"},
          {"not_looked_at", step.unlooked, "how many between them were not looked at"},
-         {"unknown_reads", before.unknown_reads + after.unknown_reads,
-          "values that the two read and nobody computed: they may decide"},
+         {"other_values", OtherDatum(step.other),
+          "the two where values that nobody computed are others; null: there are none; of the first step"},
          {"cause", CauseDatum(step.cause), "what `gpumemshim diff` of the two says; of the first step"}}));
   }
   document->Field("steps", Datum::List(std::move(steps)),
@@ -246,8 +253,8 @@ void AddSettingFields(const BisectSettings& settings, Document* document) {
                   "peaks: of the good one, the bad one, the good one with those settings");
   document->Field("bad_bytes", Datum(settings.bad), "");
   document->Field("with_settings_bytes", Datum(settings.with_found), "");
-  document->Field("unknown_reads", settings.unknown_reads,
-                  "values that the two read and nobody computed: they may decide");
+  document->Field("other_values", OtherDatum(settings.other),
+                  "both where values that nobody computed are others; null: there are none");
   document->Field("cause", CauseDatum(settings.cause),
                   "what `gpumemshim diff` of the good one without and with them says");
 }

@@ -33,7 +33,14 @@ struct BisectLook {
   std::optional<uint64_t> bytes;  // none: it does not run
   std::string reason;             // why not: one line
   std::string trace;              // "" = none
-  uint64_t unknown_reads = 0;     // of its run
+  uint64_t unknown_reads = 0;     // of its run: values that nobody computed
+};
+
+// What a step is where values that nobody computed are others than in the first runs of the two beside it; none: such
+// a run did not end well.
+struct OtherValues {
+  bool tried = false;  // there are such values
+  std::optional<uint64_t> before, after;
 };
 
 struct BisectStep {
@@ -42,6 +49,7 @@ struct BisectStep {
   std::vector<std::string> failed;  // names of states between them that do not run
   size_t unlooked = 0;              // states between them that were not looked at
   StepCause cause;                  // of the first step alone
+  OtherValues other;                // of the first step alone
 };
 
 // Settings that together make the difference.
@@ -53,7 +61,7 @@ struct BisectSettings {
   std::optional<uint64_t> good, bad, with_found;  // bytes of the ends, and of the good one with those that matter
   std::string good_reason, bad_reason;            // why an end does not run
   StepCause cause;
-  uint64_t unknown_reads = 0;  // of the two that it compares
+  OtherValues other;
 };
 
 struct BisectAnswer {

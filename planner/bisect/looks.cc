@@ -82,6 +82,17 @@ absl::StatusOr<SweepRow> Looks::Take(const std::string& identity, const std::str
   return row;
 }
 
+absl::StatusOr<std::optional<uint64_t>> Looks::WithOtherValues(
+    const std::string& identity, const std::function<absl::Status(RunRequest*)>& prepare) {
+  const auto others = [&](RunRequest* run) {
+    run->values = RunRequest::Values::kOther;
+    return prepare(run);
+  };
+  GPUMEM_ASSIGN_OR_RETURN(const SweepRow row,
+                          Take(absl::StrCat(identity, "\nother values"), "with other values", others));
+  return BytesOf(row);
+}
+
 absl::StatusOr<SweepRow> Looks::Run(const std::string& name, RunRequest run) {
   const int id = static_cast<int>(++runs_);
   run.folder = absl::StrCat(journal_->working_folder(), "/", id);

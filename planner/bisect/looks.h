@@ -37,6 +37,10 @@ class Looks {
   absl::StatusOr<SweepRow> Take(const std::string& identity, const std::string& name,
                                 const std::function<absl::Status(RunRequest*)>& prepare);
 
+  // Bytes of the same with other values where nobody computes them (RunRequest::Values::kOther).
+  absl::StatusOr<std::optional<uint64_t>> WithOtherValues(const std::string& identity,
+                                                          const std::function<absl::Status(RunRequest*)>& prepare);
+
   // Of a row; nullopt: it does not run.
   std::optional<uint64_t> BytesOf(const SweepRow& row) const;
   size_t runs() const { return runs_; }  // made now; others were kept

@@ -224,6 +224,9 @@ Exit code 0: what it was is found; 3: the ends cannot be run; 7: not known, noth
       GPUMEM_RETURN_IF_ERROR(search.FindSteps({static_cast<size_t>(looks_), kLeastShare}));
     } else {
       GPUMEM_ASSIGN_OR_RETURN(const std::optional<uint64_t> first, look(0));
+      if (!first.has_value() && absl::StartsWith(above_, "+"))
+        return absl::FailedPreconditionError(
+            absl::StrCat(states.front().name, " cannot be run, so nothing is known above it: ", rows[0].reason));
       GPUMEM_ASSIGN_OR_RETURN(answer_.above, LimitOf(first.value_or(0)));
       GPUMEM_RETURN_IF_ERROR(search.FindFirstAbove(*answer_.above));
     }
@@ -238,8 +241,17 @@ Exit code 0: what it was is found; 3: the ends cannot be run; 7: not known, noth
     if (!answer_.steps.empty()) {
       BisectStep& step = answer_.steps.front();
       console->Working("comparing the two beside the step");
-      step.cause = CauseBetween(absl::StrCat(journal.directory(), "/", answer_.looks[step.before].trace),
-                                absl::StrCat(journal.directory(), "/", answer_.looks[step.after].trace));
+      const BisectLook &before = answer_.looks[step.before], &after = answer_.looks[step.after];
+      step.cause = CauseBetween(absl::StrCat(journal.directory(), "/", before.trace),
+                                absl::StrCat(journal.directory(), "/", after.trace));
+      step.other.tried = before.unknown_reads + after.unknown_reads > 0;
+      for (const auto& [side, bytes] : {std::pair{&before, &step.other.before}, {&after, &step.other.after}}) {
+        const size_t index = side->index;
+        if (!step.other.tried) break;
+        GPUMEM_ASSIGN_OR_RETURN(*bytes, looks->WithOtherValues(states[index].identity, [&](RunRequest* run) {
+          return history->Prepare(index, run);
+        }));
+      }
     }
     answer_.notes = history->notes();
     return absl::OkStatus();
@@ -255,7 +267,7 @@ Exit code 0: what it was is found; 3: the ends cannot be run; 7: not known, noth
       if (above_.empty() && static_cast<double>(std::abs(found.change)) < kLeastShare * larger &&
           !answer_.steps.empty())
         continue;
-      BisectStep step{place.at(found.before), place.at(found.after), found.change, {}, found.unlooked, {}};
+      BisectStep step{place.at(found.before), place.at(found.after), found.change, {}, found.unlooked, {}, {}};
       for (size_t index = found.before + 1; index < found.after; ++index) {
         if (search.looks().count(index) != 0) step.failed.push_back(states[index].name);
       }
@@ -273,18 +285,22 @@ Exit code 0: what it was is found; 3: the ends cannot be run; 7: not known, noth
     found.changes = settings->changes();
     if (found.changes.empty()) return absl::InvalidArgumentError(absl::StrCat(good_, " and ", bad_, " say the same"));
     std::map<SmallestSet::Set, SweepRow> rows;
-    const auto look = [&](const SmallestSet::Set& set) -> absl::StatusOr<std::optional<uint64_t>> {
+    const auto identity_of = [&](const SmallestSet::Set& set) {
       std::string identity = of_lines ? "" : absl::StrCat(good_, " ", bad_);
       for (size_t i = 0; i < set.size(); ++i) {
         const SettingsChange& change = found.changes[i];
         absl::StrAppend(&identity, "\n", change.name, "=", (set[i] ? change.bad : change.good).value_or("(gone)"));
       }
+      return identity;
+    };
+    const auto prepare = [&](const SmallestSet::Set& set, RunRequest* run) -> absl::Status {
+      GPUMEM_ASSIGN_OR_RETURN(run->command, settings->CommandOf(set));
+      return absl::OkStatus();
+    };
+    const auto look = [&](const SmallestSet::Set& set) -> absl::StatusOr<std::optional<uint64_t>> {
       const std::string name = absl::StrCat("mix ", rows.size() + 1);
-      const auto prepare = [&](RunRequest* run) -> absl::Status {
-        GPUMEM_ASSIGN_OR_RETURN(run->command, settings->CommandOf(set));
-        return absl::OkStatus();
-      };
-      GPUMEM_ASSIGN_OR_RETURN(rows[set], looks->Take(identity, name, prepare));
+      GPUMEM_ASSIGN_OR_RETURN(rows[set],
+                              looks->Take(identity_of(set), name, [&](RunRequest* run) { return prepare(set, run); }));
       return looks->BytesOf(rows[set]);
     };
     SmallestSet search(found.changes.size(), look);
@@ -305,7 +321,13 @@ Exit code 0: what it was is found; 3: the ends cannot be run; 7: not known, noth
       GPUMEM_ASSIGN_OR_RETURN(const std::optional<uint64_t> bytes, search.LookAt(one));
       found.alone.push_back(bytes);
     }
-    found.unknown_reads = rows[none].unknown_reads + rows[*smallest].unknown_reads;
+    found.other.tried = rows[none].unknown_reads + rows[*smallest].unknown_reads > 0;
+    for (const auto& [set, bytes] : {std::pair{&none, &found.other.before}, {&*smallest, &found.other.after}}) {
+      if (!found.other.tried) break;
+      GPUMEM_ASSIGN_OR_RETURN(*bytes, looks->WithOtherValues(identity_of(*set), [&, set = set](RunRequest* run) {
+        return prepare(*set, run);
+      }));
+    }
     found.cause = CauseBetween(absl::StrCat(journal.directory(), "/", rows[none].trace),
                                absl::StrCat(journal.directory(), "/", rows[*smallest].trace));
     return absl::OkStatus();

@@ -27,8 +27,14 @@ BisectAnswer History() {
                   {20, {"bbb", "", "2026-01-02", "Bob", "Broken"}, std::nullopt, "NameError: x", "", 0},
                   {21, {"ccc", "", "2026-01-03", "Cyd", "Keep logits"}, 150 * kMiB, "", "traces/c.gmtrace", 0},
                   {39, {"ddd", "", "2026-01-04", "Dan", "Last"}, 149 * kMiB, "", "traces/d.gmtrace", 0}};
-  answer.steps = {{0, 2, 50 * int64_t{kMiB}, {"bbb"}, 0, {"+50 MiB at the peak: logits", "group", {}}},
-                  {2, 3, -int64_t{kMiB}, {}, 17, {}}};
+  answer.steps = {{0,
+                   2,
+                   50 * int64_t{kMiB},
+                   {"bbb"},
+                   0,
+                   {"+50 MiB at the peak: logits", "group", {}},
+                   {true, 100 * kMiB, 150 * kMiB}},
+                  {2, 3, -int64_t{kMiB}, {}, 17, {}, {}}};
   return answer;
 }
 
@@ -43,6 +49,7 @@ BisectAnswer OfSettings() {
   answer.settings.good = 100 * kMiB;
   answer.settings.bad = 201 * kMiB;
   answer.settings.with_found = 200 * kMiB;
+  answer.settings.other = {true, 100 * kMiB, 200 * kMiB};
   return answer;
 }
 
@@ -72,11 +79,15 @@ TEST(BisectAnswerTest, SettingsThatActTogether) {
   EXPECT_THAT(text, HasSubstr("The other 1 setting that differs adds +1 MiB"));
 }
 
-TEST(BisectAnswerTest, ValuesThatNobodyComputedAreADoubt) {
+TEST(BisectAnswerTest, ValuesThatNobodyComputedAreADoubtWhereTheyChangeSomething) {
   BisectAnswer answer = History();
   EXPECT_THAT(Text(answer), Not(HasSubstr("Not certain")));
-  answer.looks[2].unknown_reads = 3;
-  EXPECT_THAT(Text(answer), HasSubstr("Not certain: 3 values were read that nobody computed"));
+  answer.steps[0].other = {true, 100 * kMiB, 150 * kMiB};
+  EXPECT_THAT(Text(answer), Not(HasSubstr("Not certain")));
+  answer.steps[0].other.after = 100 * kMiB;
+  EXPECT_THAT(Text(answer), HasSubstr("Not certain: with other values where nobody computed them: 100 MiB -> 100 MiB"));
+  answer.steps[0].other.before.reset();
+  EXPECT_THAT(Text(answer), HasSubstr("not known -> 100 MiB"));
 }
 
 TEST(BisectAnswerTest, NothingFound) {
