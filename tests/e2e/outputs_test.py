@@ -136,6 +136,7 @@ class Outputs(unittest.TestCase):
             ("plan", "--output"): [(("plan", "--no-what-if", "-o", "FILE", *plan), "")],
             ("sweep", "--results-dir"): [(("sweep", "--no-files", "--results-dir", "FILE", "--axis", "env:X=1", *plan), "")],
             ("bisect", "--results-dir"): [(("bisect", "--results-dir", "FILE", "--files", plan[2], plan[2], "--", SETUP.python, "{}"), "")],
+            ("bisect", "--wheelhouse"): [],  # it is read
             ("replay", "--keep"): [(("replay", trace, "--keep", "FILE"), "")],
             ("ranks", "--to"): [(("ranks", "--summarize", trace, "--to", "FILE"), "")],
             ("serve", "--token-file"): [(("serve", "--port", "0", "--token-file", "FILE", trace), "")],

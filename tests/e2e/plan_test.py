@@ -82,7 +82,7 @@ class Peaks(Planned):
         self.assertEqual(plan["processes"][0]["trace"], "mine.gmtrace")
         report = json.loads(truth.run([SETUP.gpumem, "report", "--json", str(self.folder / "mine.gmtrace")], SETUP))
         info = json.loads(truth.run([SETUP.gpumem, "info", "--json", str(self.folder / "mine.gmtrace")], SETUP))
-        self.assertEqual(info["process"]["versions"]["simulated"], "simcuda")
+        self.assertEqual(info["process"]["versions"]["simulated"], "simcuda, planned")
         self.assertTrue(report["complete"])
         self.assertEqual(report["devices"][0]["peak"]["allocated_bytes"], plan["peak"]["allocated_bytes"])
         self.assertIn("simulated GPU", truth.run([SETUP.gpumem, "report", str(self.folder / "mine.gmtrace")], SETUP))
