@@ -127,8 +127,8 @@ class Law(Scratch):
         plan = self.plan("conv", SIMCUDA_WORKSPACE_TABLE=shipped)
         use = self.use(plan, "cuDNN")
         self.assertEqual((use["measured"], use["law"], use["unknown"]), (0, 2, 0))
-        for end in ("bounds", "least"):
-            self.assertIsNotNone(plan["confidence"][f"peak_where_workspaces_are_{end}"])
+        self.assertIsNotNone(plan["confidence"]["peak_where_workspaces_are_bounds"])
+        self.assertEqual(len(plan["confidence"]["peaks_where_workspaces_are_drawn"]), 2)
         other = self.use(self.plan("conv", "--device", "a100", SIMCUDA_WORKSPACE_TABLE=shipped), "cuDNN")
         self.assertEqual((other["law"], other["unknown"]), (0, 2))
 
