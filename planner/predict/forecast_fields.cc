@@ -148,9 +148,11 @@ Document ForecastFields(const Forecast& forecast) {
                "peak, its number");
   answer.Field("simulated_rank", SimulatedRankDatum(forecast),
                "the rank that the process simulated, `rank` and `world_size`, with `--world-size`; else null");
-  answer.Field("verdict", VerdictName(assessment.verdict),
-               "`fits`, `fits_unless` (something without an upper end is open), `too_close` (the device's size is "
-               "within the range), `does_not_fit`, `unknown`");
+  answer.Field(
+      "verdict", VerdictName(assessment.verdict),
+      "`fits`, `fits_unless` (something without an upper end is open, or only the upper end is above the device and "
+      "what is likely is more than 3 % below it), `too_close` (the device's size is "
+      "within the range), `does_not_fit`, `unknown`");
   answer.Field("fits", assessment.verdict == Verdict::kFits,
                "true for the first; of a run of `--vary`: with the margin");
   answer.Field("range", RangeDatum(assessment, forecast.answered() && !IsCutShort(forecast.end)),
