@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/file_output.h"
+#include "base/json_reader.h"
 #include "base/output_file.h"
 #include "base/status_macros.h"
 #include "planner/bisect/settings.h"
@@ -26,8 +27,11 @@ namespace fs = std::filesystem;
 using Path = std::vector<std::string>;
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostConfigBytes = 16 << 20;
+constexpr size_t kMostConfigBytes = 1 << 20;
 constexpr int kDeepest = 64;
+constexpr size_t kMostConfigValues = 100'000;  // aliases may name one value many times
+
+std::string Quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // A value of either kind of file. Scalars keep how they are written.
 struct Value {
@@ -38,20 +42,22 @@ struct Value {
   bool operator==(const Value& other) const = default;
 };
 
-absl::StatusOr<Value> FromYaml(const YAML::Node& node, int depth) {
+absl::StatusOr<Value> FromYaml(const YAML::Node& node, int depth, size_t* values) {
   if (depth > kDeepest) return absl::InvalidArgumentError("it is nested too deeply");
+  if (++*values > kMostConfigValues) return absl::InvalidArgumentError("it has too many values");
   Value value;
   if (node.IsMap() || node.IsSequence()) {
     value.kind = node.IsMap() ? Value::Kind::kMap : Value::Kind::kList;
     for (const auto& entry : node) {
-      GPUMEM_ASSIGN_OR_RETURN(Value member, FromYaml(node.IsMap() ? entry.second : YAML::Node(entry), depth + 1));
+      GPUMEM_ASSIGN_OR_RETURN(Value member,
+                              FromYaml(node.IsMap() ? entry.second : YAML::Node(entry), depth + 1, values));
       value.members.emplace_back(node.IsMap() ? entry.first.as<std::string>() : "", std::move(member));
     }
     return value;
   }
   const bool is_quoted = node.IsScalar() && node.Tag() == "!";
   value.text = node.IsScalar() ? node.Scalar() : "null";
-  if (is_quoted || absl::StrContains(value.text, '\n')) value.text = Json(value.text).dump();
+  if (is_quoted || absl::StrContains(value.text, '\n')) value.text = Quoted(value.text);
   return value;
 }
 
@@ -73,7 +79,7 @@ std::string Inline(const Value& value) {
   std::vector<std::string> parts;
   const bool is_map = value.kind == Value::Kind::kMap;
   for (const auto& [key, member] : value.members)
-    parts.push_back(is_map ? absl::StrCat(Json(key).dump(), ": ", Inline(member)) : Inline(member));
+    parts.push_back(is_map ? absl::StrCat(Quoted(key), ": ", Inline(member)) : Inline(member));
   return absl::StrCat(is_map ? "{" : "[", absl::StrJoin(parts, ", "), is_map ? "}" : "]");
 }
 
@@ -88,7 +94,7 @@ void AddYaml(const Value& value, int indent, std::string* text) {
   const bool is_map = value.kind == Value::Kind::kMap;
   for (const auto& [key, member] : value.members) {
     absl::StrAppend(text, std::string(static_cast<size_t>(indent), ' '),
-                    is_map ? (IsPlainKey(key) ? key : Json(key).dump()) + ":" : "-");
+                    is_map ? (IsPlainKey(key) ? key : Quoted(key)) + ":" : "-");
     if (is_map && member.kind == Value::Kind::kMap && !member.members.empty()) {
       absl::StrAppend(text, "\n");
       AddYaml(member, indent + 2, text);
@@ -165,12 +171,13 @@ absl::StatusOr<Value> ReadConfig(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", why));
   };
   if (absl::EndsWithIgnoreCase(path, ".json")) {
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true);
-    if (json.is_discarded()) return wrong("it is no JSON");
+    if (const absl::Status status = ParseJson(text).status(); !status.ok()) return wrong(std::string(status.message()));
+    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     return FromJson(json);
   }
   try {
-    absl::StatusOr<Value> value = FromYaml(YAML::Load(text), 0);
+    size_t values = 0;
+    absl::StatusOr<Value> value = FromYaml(YAML::Load(text), 0, &values);
     return value.ok() ? value : wrong(std::string(value.status().message()));
   } catch (const YAML::Exception& exception) {
     return wrong(absl::StrCat("line ", exception.mark.line + 1, ": ", exception.msg));

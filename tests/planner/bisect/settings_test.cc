@@ -84,9 +84,32 @@ TEST_F(SettingsTest, Mistakes) {
   const std::string good = Write("g.yaml", "a: 1\n"), bad = Write("broken.yaml", "a: [1\n"),
                     words = Write("w.json", "{");
   EXPECT_THAT(OpenConfigFiles(good, bad, {"python", good}, folder_).status().message(), HasSubstr("line "));
-  EXPECT_THAT(OpenConfigFiles(good, words, {"python", good}, folder_).status().message(), HasSubstr("no JSON"));
+  EXPECT_THAT(OpenConfigFiles(good, words, {"python", good}, folder_).status().message(), HasSubstr("not JSON"));
   EXPECT_THAT(OpenConfigFiles(good, Write("h.yaml", "a: 2\n"), {"python", "t.py"}, folder_).status().message(),
               HasSubstr("names neither"));
+}
+
+// Files that somebody made to hurt: an error, and neither a crash nor minutes of work.
+TEST_F(SettingsTest, HostileFiles) {
+  std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string last = "*a" + std::to_string(i - 1), name = "a" + std::to_string(i);
+    laughs += name + ": &" + name + " [" + last;
+    for (int j = 0; j < 8; ++j) laughs += ", " + last;
+    laughs += "]\n";
+  }
+  const std::string plain = Write("plain.yaml", "a: 1\n");
+  const auto error = [&](const std::string& bad) {
+    return std::string(OpenConfigFiles(plain, bad, {"python", plain}, folder_).status().message());
+  };
+  EXPECT_THAT(error(Write("laughs.yaml", laughs)), HasSubstr("too many values"));
+  EXPECT_THAT(error(Write("deep.json", std::string(500'000, '['))), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error(Write("deep.yaml", std::string(100'000, '['))), HasSubstr("cannot read"));
+  EXPECT_THAT(error(Write("cycle.yaml", "a: &a\n  b: *a\n")), HasSubstr("cannot read"));
+  EXPECT_THAT(error(Write("large.yaml", std::string(2 << 20, 'x'))), HasSubstr("large.yaml"));
+  const std::string odd = Write("odd.yaml", "a: \"\xff\"\nb: 2\n");
+  const auto settings = OpenConfigFiles(plain, odd, {"python", plain}, folder_ + "/mixed");
+  EXPECT_TRUE(!settings.ok() || (*settings)->CommandOf({true, false}).ok());
 }
 
 TEST(CommandLinesTest, OptionsByNameOthersByPlace) {
