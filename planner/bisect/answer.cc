@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "answers/compare/cause.h"
 #include "base/format.h"
 
 namespace gpumem::plan {
@@ -31,17 +32,14 @@ const char* KindName(BisectKind kind) {
   return "";
 }
 
-std::string Signed(int64_t bytes) {
-  return absl::StrCat(bytes < 0 ? "-" : "+", FormatBytes(static_cast<uint64_t>(std::abs(bytes))));
-}
-
 // "+94.0 MiB allocated at the peak (682.4 -> 776.4 MiB, +13.8 %)".
 std::string ChangeText(const std::string& measure, uint64_t before, uint64_t after) {
   const double share =
       before == 0 ? 0 : 100 * (static_cast<double>(after) - static_cast<double>(before)) / static_cast<double>(before);
   const std::string of = measure == "process" ? "for the process" : measure;
-  return absl::StrCat(Signed(static_cast<int64_t>(after) - static_cast<int64_t>(before)), " ", of, " at the peak (",
-                      FormatBytes(before), " -> ", FormatBytes(after), absl::StrFormat(", %+.1f %%)", share));
+  return absl::StrCat(SignedChange(static_cast<int64_t>(after) - static_cast<int64_t>(before)), " ", of,
+                      " at the peak (", FormatBytes(before), " -> ", FormatBytes(after),
+                      absl::StrFormat(", %+.1f %%)", share));
 }
 
 std::string Named(std::vector<std::string> names) {
@@ -103,17 +101,16 @@ std::string MissingText(const BisectAnswer& answer) {
   if (std::count_if(answer.looks.begin(), answer.looks.end(), runs) == 1) return "Not known: only one of it runs.";
   if (answer.above.has_value()) {
     const auto first = std::find_if(answer.looks.begin(), answer.looks.end(), runs);
-    return absl::StrCat(*first->bytes > *answer.above ? "The first is above " : "None is above ",
-                        FormatBytes(*answer.above), " already.");
+    const bool is_above = *first->bytes > *answer.above;
+    return absl::StrCat(is_above ? "The first is above " : "None is above ", FormatBytes(*answer.above),
+                        is_above ? " already." : ".");
   }
   return "No step: what was looked at needs the same.";
 }
 
 void AddHistory(const BisectAnswer& answer, Document* document) {
   if (answer.steps.empty()) {
-    std::string text = MissingText(answer);
-    if (text.rfind("None", 0) == 0) text = text.substr(0, text.size() - std::string(" already.").size()) + ".";
-    document->Line(text, Tone::kHeading);
+    document->Line(MissingText(answer), Tone::kHeading);
   } else {
     AddStep(answer, answer.steps.front(), document);
   }
@@ -121,7 +118,7 @@ void AddHistory(const BisectAnswer& answer, Document* document) {
     std::vector<std::string> others;
     for (size_t i = 1; i < answer.steps.size(); ++i) {
       const BisectStep& step = answer.steps[i];
-      others.push_back(absl::StrCat(answer.looks[step.after].state.name, " ", Signed(step.change)));
+      others.push_back(absl::StrCat(answer.looks[step.after].state.name, " ", SignedChange(step.change)));
     }
     document->Paragraph("  Other steps: ", Named(std::move(others)));
   }
@@ -183,8 +180,8 @@ void AddSettings(const BisectAnswer& answer, Document* document) {
   for (size_t i = 0; i < settings.alone.size() && settings.found.size() > 1; ++i) {
     const std::optional<uint64_t>& alone = settings.alone[i];
     document->Paragraph("  Alone: ", absl::StrCat(settings.changes[settings.found[i]].name, " ",
-                                                  alone.has_value() ? Signed(static_cast<int64_t>(*alone) -
-                                                                             static_cast<int64_t>(*settings.good))
+                                                  alone.has_value() ? SignedChange(static_cast<int64_t>(*alone) -
+                                                                                   static_cast<int64_t>(*settings.good))
                                                                     : "cannot be run"));
   }
   const size_t others = settings.changes.size() - settings.found.size();
@@ -193,7 +190,7 @@ void AddSettings(const BisectAnswer& answer, Document* document) {
     document->Paragraph(
         "  ",
         absl::StrCat("The other ", FormatCountOf(others, "setting that differs adds ", "settings that differ add "),
-                     Signed(rest)));
+                     SignedChange(rest)));
   }
 }
 

@@ -77,8 +77,7 @@ struct BisectAnswer {
   std::vector<BisectStep> steps;  // that count, largest change first; of --above the one that crosses it
   BisectSettings settings;        // kSettings
   size_t runs = 0;                // that were made now; the others were there from an earlier time
-  double seconds = 0;
-  std::string directory;  // where the traces are
+  std::string directory;          // where the traces are
   std::vector<std::string> notes;
 
   // Whether the question has an answer.

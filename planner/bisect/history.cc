@@ -3,8 +3,6 @@
 
 #include "planner/bisect/history.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "attach/preload.h"
 #include "base/process.h"
 #include "base/status_macros.h"
 #include "planner/launch/program.h"
@@ -27,18 +26,6 @@ namespace fs = std::filesystem;
 std::string LastLineOf(const std::string& text) {
   const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n', absl::SkipWhitespace());
   return lines.empty() ? "" : std::string(absl::StripAsciiWhitespace(lines.back()));
-}
-
-// As a shell would find it; "" where it does not.
-std::string FoundOnPath(const std::string& program) {
-  std::error_code error;
-  if (absl::StrContains(program, '/')) return fs::exists(program, error) ? program : "";
-  const char* const path = std::getenv("PATH");
-  for (const absl::string_view folder : absl::StrSplit(path == nullptr ? "" : path, ':')) {
-    const fs::path file = fs::path(std::string(folder)) / program;
-    if (!folder.empty() && access(file.c_str(), X_OK) == 0) return file.string();
-  }
-  return "";
 }
 
 class FileHistory final : public History {
@@ -79,7 +66,7 @@ absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& command) {
 std::string InterpreterOf(const std::vector<std::string>& command) {
   if (const std::optional<PythonCommand> python = ParsePythonCommand(command); python.has_value())
     return python->interpreter.front();
-  std::ifstream file(command.empty() ? "" : FoundOnPath(command.front()));
+  std::ifstream file(command.empty() ? "" : FindProgram(command.front()));
   std::string line;
   if (file && std::getline(file, line) && absl::StartsWith(line, "#!")) {
     const std::vector<std::string> words = absl::StrSplit(line.substr(2), ' ', absl::SkipWhitespace());

@@ -153,7 +153,6 @@ Exit code 0: what it was is found; 3: the ends cannot be run; 7: not known, noth
   }
 
   absl::StatusOr<int> Bisect(const RunRequest& base, const SimulationTools& tools, Console* console) {
-    const double started = MonotonicSeconds();
     const std::string folder = FolderFor(base.command);
     GPUMEM_RETURN_IF_ERROR(MakeIndexFolder(fs::absolute(folder).lexically_normal().string()));
     GPUMEM_ASSIGN_OR_RETURN(SweepJournal journal, SweepJournal::Open(folder));
@@ -172,7 +171,6 @@ Exit code 0: what it was is found; 3: the ends cannot be run; 7: not known, noth
     GPUMEM_RETURN_IF_ERROR(answer_.kind == BisectKind::kSettings ? FindSettings(base, journal, &looks)
                                                                  : FindStep(base, journal, &looks, console));
     answer_.runs = looks.runs();
-    answer_.seconds = MonotonicSeconds() - started;
     const Document document = BisectDocument(answer_);
     console->ProgressDone();
     console->Print(json_ ? ToJson(document) : ToText(document, console->out_style()));

@@ -79,10 +79,6 @@ std::string GroupText(const Diff& diff, const Candidate& candidate) {
   return line.empty() ? text : absl::StrCat(text, " (", line, ")");
 }
 
-std::string Signed(int64_t bytes) {
-  return absl::StrCat(bytes < 0 ? "-" : "+", FormatBytes(static_cast<uint64_t>(std::abs(bytes))));
-}
-
 // Categories do not overlap.
 Cause TwoLargest(const Diff& diff, const Candidates& candidates) {
   std::vector<const Candidate*> ordered;
@@ -99,8 +95,8 @@ Cause TwoLargest(const Diff& diff, const Candidates& candidates) {
   cause.explained = first + second;
   if (ShareOf(diff, cause.explained) < kLeastShareOfCause) return cause;
   cause.kind = CauseKind::kSeveral;
-  cause.text = absl::StrCat("several causes, most by ", ordered[0]->noun, " (", Signed(first), ") and ",
-                            ordered[1]->noun, " (", Signed(second), ")");
+  cause.text = absl::StrCat("several causes, most by ", ordered[0]->noun, " (", SignedChange(first), ") and ",
+                            ordered[1]->noun, " (", SignedChange(second), ")");
   return cause;
 }
 
@@ -161,6 +157,10 @@ Cause ReservedCause(const Diff& diff) {
 }
 
 }  // namespace
+
+std::string SignedChange(int64_t bytes) {
+  return absl::StrCat(bytes < 0 ? "-" : "+", FormatBytes(static_cast<uint64_t>(std::abs(bytes))));
+}
 
 bool ArePeaks(const Diff& diff) {
   return !diff.same_trace && diff.a.moment == "peak" && diff.b.moment == "peak" && diff.a.measure != Measure::kTotal &&

@@ -67,6 +67,9 @@ TwoUses SumOf(const Diff& diff, Predicate takes) {
 // What share of the subject's difference this is; below 0 where it goes the other way.
 double ShareOf(const Diff& diff, int64_t bytes);
 
+// "+3.10 GiB", "-12 KiB", "+0 B".
+std::string SignedChange(int64_t bytes);
+
 }  // namespace gpumem
 
 #endif  // GPUMEM_ANALYZER_ANSWERS_COMPARE_CAUSE_H_

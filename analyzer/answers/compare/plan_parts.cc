@@ -23,8 +23,6 @@ uint64_t Less(uint64_t from, uint64_t what) { return from - std::min(from, what)
 
 uint64_t Size(int64_t delta) { return static_cast<uint64_t>(std::abs(delta)); }
 
-std::string Signed(int64_t delta) { return absl::StrCat(delta < 0 ? "-" : "+", FormatBytes(Size(delta))); }
-
 // The settings of one kind that differ, the run's first: what `SettingChange` has as A and B.
 std::string SettingText(const Diff& diff, bool a_is_plan, absl::string_view what, absl::string_view title) {
   for (const SettingChange& change : diff.settings) {
@@ -143,7 +141,8 @@ class Parts {
 };
 
 std::string PartText(const PlanPart& part) {
-  return absl::StrCat(part.name, " ", Signed(part.delta()), part.why.empty() ? "" : absl::StrCat(" (", part.why, ")"));
+  return absl::StrCat(part.name, " ", SignedChange(part.delta()),
+                      part.why.empty() ? "" : absl::StrCat(" (", part.why, ")"));
 }
 
 }  // namespace
